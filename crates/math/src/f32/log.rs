@@ -1,0 +1,74 @@
+//! Logarithms.
+
+use super::kernel64::{ln_64, log1p_64, log2_64};
+
+/// Puts the special values of a logarithm over `y`: -inf at zero, NaN below, inf at inf.
+#[inline(always)]
+fn special(x: f32, y: f32) -> f32 {
+    let y = if x == f32::INFINITY { x } else { y };
+    let y = if x > 0.0 { y } else { f32::NAN };
+    if x == 0.0 { f32::NEG_INFINITY } else { y }
+}
+
+/// Natural logarithm, at most 1 ULP.
+///
+/// Splits off the exponent, then ln(1+f) = f - f²/2 + f³ q(f) with q of degree 8
+/// for f in [sqrt(1/2)-1, sqrt(2)-1].
+///
+/// ```
+/// # use gradus_math::f32::ln;
+/// assert_eq!(ln(1.0), 0.0);
+/// assert_eq!(ln(0.0), f32::NEG_INFINITY);
+/// assert!(ln(-1.0).is_nan());
+/// ```
+#[inline(always)]
+pub fn ln(x: f32) -> f32 {
+    let tiny = x < f32::MIN_POSITIVE;
+    let xs = if tiny { x * 33_554_432.0 } else { x };
+    let e0 = if tiny { -25.0 } else { 0.0 };
+    let b = xs.to_bits();
+    let ei = (b.wrapping_sub(0x3f35_04f3) as i32) >> 23;
+    let f = f32::from_bits(b.wrapping_sub((ei << 23) as u32)) - 1.0;
+    let e = ei as f32 + e0;
+    let z = f * f;
+    let q = poly!(f;
+        0.333_333_1, -0.249_999_87, 0.200_022_25, -0.166_692_6, 0.142_186_94, -0.123_842_105,
+        0.118_726_28, -0.117_905_05, 0.069_168_87);
+    let y = e.mul_add(-2.121_944_4e-4, z * f * q);
+    let y = z.mul_add(-0.5, y);
+    special(x, e.mul_add(0.693_359_4, f + y))
+}
+
+/// Base-2 logarithm, at most 1 ULP and exact at powers of two; computed in `f64`.
+///
+/// ```
+/// assert_eq!(gradus_math::f32::log2(8.0), 3.0);
+/// ```
+#[inline(always)]
+pub fn log2(x: f32) -> f32 {
+    special(x, log2_64(x as f64) as f32)
+}
+
+/// Base-10 logarithm, at most 1 ULP; computed in `f64`.
+///
+/// ```
+/// assert_eq!(gradus_math::f32::log10(1000.0), 3.0);
+/// ```
+#[inline(always)]
+pub fn log10(x: f32) -> f32 {
+    special(x, (ln_64(x as f64) * core::f64::consts::LOG10_E) as f32)
+}
+
+/// ln(1 + x) without cancellation near zero, at most 1 ULP; computed in `f64`.
+///
+/// ```
+/// assert_eq!(gradus_math::f32::log1p(1e-20), 1e-20);
+/// ```
+#[inline(always)]
+pub fn log1p(x: f32) -> f32 {
+    let y = log1p_64(x as f64) as f32;
+    let y = if x == f32::INFINITY { x } else { y };
+    let y = if x > -1.0 { y } else { f32::NAN };
+    let y = if x == -1.0 { f32::NEG_INFINITY } else { y };
+    if x == 0.0 { x } else { y }
+}

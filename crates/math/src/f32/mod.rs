@@ -1,0 +1,30 @@
+//! Branch-free single-precision functions that vectorise when inlined.
+//!
+//! Every function is right for all of `f32`: subnormals, signed zeros,
+//! infinities and NaN included. The documentation of each states its largest
+//! error in ULP (units in the last place of the correctly rounded result),
+//! which the crate's tests check over a sweep of the bit patterns.
+//!
+//! `exp`, `exp2`, `expm1`, `ln`, `tanh`, `sigmoid`, `erf`, [`sin_small`] and
+//! [`cos_small`] compute in `f32` only. The others go through `f64` for part of
+//! the way, which vectorises at half the width.
+
+mod arc;
+mod erf;
+mod exp;
+mod hyperbolic;
+mod kernel64;
+mod log;
+mod pow;
+mod reduce;
+mod root;
+mod trig;
+
+pub use arc::{acos, asin, atan, atan2};
+pub use erf::{erf, erfc};
+pub use exp::{exp, exp2, expm1, sigmoid, softplus};
+pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
+pub use log::{ln, log1p, log2, log10};
+pub use pow::pow;
+pub use root::{cbrt, hypot, recip, rsqrt, sqrt};
+pub use trig::{SMALL_ANGLE, cos, cos_block, cos_small, sin, sin_block, sin_small, tan};

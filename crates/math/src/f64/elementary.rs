@@ -1,0 +1,129 @@
+//! Small compositions of elementary functions, stable at their edges.
+
+use core::f64::consts::{LN_2, LOG2_E, PI};
+
+/// sin(πx) / (πx), 1 at zero.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::sinc(0.0), 1.0);
+/// assert_eq!(gradus_math::f64::sinc(2.0), 0.0);
+/// ```
+pub fn sinc(x: f64) -> f64 {
+    if x == 0.0 {
+        return 1.0;
+    }
+    if x.is_infinite() {
+        return 0.0;
+    }
+    super::gamma::sin_pi(x) / (PI * x)
+}
+
+/// -x ln x: 0 at zero, -inf below.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::entr(0.0), 0.0);
+/// ```
+pub fn entr(x: f64) -> f64 {
+    if x.is_nan() {
+        x
+    } else if x > 0.0 {
+        -x * x.ln()
+    } else if x == 0.0 {
+        0.0
+    } else {
+        f64::NEG_INFINITY
+    }
+}
+
+/// x ln y, 0 where x is 0 (unless y is NaN).
+///
+/// ```
+/// assert_eq!(gradus_math::f64::xlogy(0.0, 0.0), 0.0);
+/// ```
+pub fn xlogy(x: f64, y: f64) -> f64 {
+    if x == 0.0 && !y.is_nan() { 0.0 } else { x * y.ln() }
+}
+
+/// x ln(1 + y), 0 where x is 0 (unless y is NaN).
+///
+/// ```
+/// assert_eq!(gradus_math::f64::xlog1py(0.0, -1.0), 0.0);
+/// ```
+pub fn xlog1py(x: f64, y: f64) -> f64 {
+    if x == 0.0 && !y.is_nan() { 0.0 } else { x * y.ln_1p() }
+}
+
+/// ln(e^a + e^b) without overflow.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::logaddexp(1000.0, 1000.0), 1000.0 + 2f64.ln());
+/// ```
+pub fn logaddexp(a: f64, b: f64) -> f64 {
+    if a == b {
+        return a + LN_2;
+    }
+    let d = a - b;
+    if d > 0.0 {
+        a + (-d).exp().ln_1p()
+    } else if d <= 0.0 {
+        b + d.exp().ln_1p()
+    } else {
+        d
+    }
+}
+
+/// log2(2^a + 2^b) without overflow.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::logaddexp2(1000.0, 1000.0), 1001.0);
+/// ```
+pub fn logaddexp2(a: f64, b: f64) -> f64 {
+    if a == b {
+        return a + 1.0;
+    }
+    let d = a - b;
+    if d > 0.0 {
+        a + (-d).exp2().ln_1p() * LOG2_E
+    } else if d <= 0.0 {
+        b + d.exp2().ln_1p() * LOG2_E
+    } else {
+        d
+    }
+}
+
+/// 0 below zero, 1 above, `at_zero` at zero; NaN for NaN.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::heaviside(0.0, 0.5), 0.5);
+/// ```
+pub fn heaviside(x: f64, at_zero: f64) -> f64 {
+    if x.is_nan() {
+        x
+    } else if x == 0.0 {
+        at_zero
+    } else if x > 0.0 {
+        1.0
+    } else {
+        0.0
+    }
+}
+
+/// The logistic function 1 / (1 + e^-x), accurate in both tails.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::sigmoid(0.0), 0.5);
+/// ```
+pub fn sigmoid(x: f64) -> f64 {
+    let e = (-x.abs()).exp();
+    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+}
+
+/// ln(1 + e^x), accurate in both tails.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::softplus(1000.0), 1000.0);
+/// ```
+pub fn softplus(x: f64) -> f64 {
+    let m = if x < 0.0 { 0.0 } else { x };
+    m + (-x.abs()).exp().ln_1p()
+}

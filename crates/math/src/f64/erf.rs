@@ -1,0 +1,77 @@
+//! The error function and its relatives.
+
+use core::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
+
+/// Error function (from `libm`, below 1 ULP).
+///
+/// ```
+/// assert_eq!(gradus_math::f64::erf(0.0), 0.0);
+/// ```
+pub fn erf(x: f64) -> f64 {
+    libm::erf(x)
+}
+
+/// Complementary error function 1 - erf(x), relatively accurate for large x (from `libm`).
+///
+/// ```
+/// assert!(gradus_math::f64::erfc(20.0) > 0.0);
+/// ```
+pub fn erfc(x: f64) -> f64 {
+    libm::erfc(x)
+}
+
+/// e^(x²), with the rounding error of x² carried over.
+fn exp_sq(x: f64) -> f64 {
+    let h = x * x;
+    let l = x.mul_add(x, -h);
+    let e = h.exp();
+    if e.is_finite() { l.mul_add(e, e) } else { e }
+}
+
+/// Scaled complementary error function e^(x²) erfc(x).
+///
+/// The product up to 12, the asymptotic series 1/(x√π) Σ (-1)^k (2k-1)!!/(2x²)^k beyond.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::erfcx(0.0), 1.0);
+/// ```
+pub fn erfcx(x: f64) -> f64 {
+    if x < 12.0 {
+        return if x < 0.0 { 2.0 * exp_sq(x) - erfcx(-x) } else { exp_sq(x) * erfc(x) };
+    }
+    let lead = 0.5 * FRAC_2_SQRT_PI / x;
+    let t = 0.5 / (x * x);
+    let (mut term, mut sum) = (1.0, 1.0);
+    for k in 0..20 {
+        term *= -((2 * k + 1) as f64) * t;
+        sum += term;
+    }
+    lead * sum
+}
+
+/// Inverse of [`erf`]: ±inf at ±1, NaN beyond.
+///
+/// Newton steps on erf up to 1/2, the normal quantile of the tail beyond.
+///
+/// ```
+/// use gradus_math::f64::{erf, erfinv};
+/// assert!((erf(erfinv(0.3)) - 0.3).abs() < 1e-15);
+/// ```
+pub fn erfinv(y: f64) -> f64 {
+    let a = y.abs();
+    if a <= 0.5 {
+        // Start from the Maclaurin series, then Halley.
+        let z = a * a * core::f64::consts::PI;
+        let c = poly!(z; 1.0, 1.0 / 12.0, 7.0 / 480.0, 127.0 / 40320.0, 4369.0 / 5_806_080.0, 34807.0 / 182_476_800.0);
+        let mut x = a * c / FRAC_2_SQRT_PI;
+        for _ in 0..2 {
+            let u = (erf(x) - a) / (FRAC_2_SQRT_PI * (-x * x).exp());
+            x -= u / (1.0 + x * u);
+        }
+        return x.copysign(y);
+    }
+    if a > 1.0 || a.is_nan() {
+        return f64::NAN;
+    }
+    (-super::normal::ndtri(0.5 * (1.0 - a)) / SQRT_2).copysign(y)
+}

@@ -1,0 +1,26 @@
+//! Accurate double-precision functions.
+//!
+//! Special functions the standard library lacks, to about 1e-14 relative error where the
+//! conditioning of the function allows it, and a few helpers with the semantics of Python.
+
+mod bessel;
+mod bits;
+mod elementary;
+mod erf;
+mod gamma;
+mod igamma;
+mod modulo;
+mod normal;
+mod polygamma;
+mod zeta;
+
+pub use bessel::{i0, i0e, i1, i1e, j0, j1, y0, y1};
+pub use bits::{frexp, ldexp, nextafter, nextafter32};
+pub use elementary::{entr, heaviside, logaddexp, logaddexp2, sigmoid, sinc, softplus, xlog1py, xlogy};
+pub use erf::{erf, erfc, erfcx, erfinv};
+pub use gamma::{gamma, lgamma, mvlgamma};
+pub use igamma::{igamma, igammac};
+pub use modulo::{fmod, gcd, lcm, remainder, round_half_even};
+pub use normal::{log_ndtr, ndtr, ndtri};
+pub use polygamma::{digamma, polygamma, trigamma};
+pub use zeta::{zeta, zeta_hurwitz};
