@@ -4,7 +4,7 @@ use super::kernel64::{exp_64, log1p_64};
 
 /// 1.5 * 2^23: adding it rounds a small number to an integer in the low bits.
 pub(super) const MAGIC: f32 = 12_582_912.0;
-const LN2_HI: f32 = 0.693_147_2;
+const LN2_HI: f32 = core::f32::consts::LN_2;
 const LN2_LO: f32 = -1.904_654_3e-9;
 
 /// 2^n from the bits of `n + MAGIC`, for -127 < n < 128.
@@ -67,7 +67,8 @@ pub fn exp2(x: f32) -> f32 {
 /// 2^r on [-1/2, 1/2].
 #[inline(always)]
 pub(super) fn exp2_poly(r: f32) -> f32 {
-    let q = poly!(r; 0.693_147_2, 0.240_226_5, 0.055_502_973, 0.009_618_031, 0.001_341_000_1, 0.000_154_697_32);
+    let q =
+        poly!(r; core::f32::consts::LN_2, 0.240_226_5, 0.055_502_973, 0.009_618_031, 0.001_341_000_1, 0.000_154_697_32);
     q.mul_add(r, 1.0)
 }
 

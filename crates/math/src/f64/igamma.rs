@@ -32,7 +32,7 @@ fn stirling_rest(a: f64) -> f64 {
 /// x^a e^-x / Γ(a + 1).
 fn prefactor(a: f64, x: f64) -> f64 {
     if a < 10.0 {
-        if x < 1e-3 || x > 100.0 {
+        if !(1e-3..=100.0).contains(&x) {
             return (a * x.ln() - x - lgamma(a + 1.0)).exp();
         }
         return x.powf(a) * (-x).exp() / gamma(a + 1.0);
