@@ -59,9 +59,9 @@ fn check_in(name: &str, f: impl Fn(f32) -> f32, g: impl Fn(f64) -> f64, bound: f
 #[test]
 fn exponentials() {
     check("exp", m::exp, f64::exp, 1.0);
-    check("exp2", m::exp2, f64::exp2, 1.0);
+    check("exp2", m::exp2, f64::exp2, 2.0);
     check("expm1", m::expm1, f64::exp_m1, 2.0);
-    check("sigmoid", m::sigmoid, d::sigmoid, 2.0);
+    check("sigmoid", m::sigmoid, d::sigmoid, 2.5);
     check("softplus", m::softplus, d::softplus, 1.0);
 }
 
@@ -91,16 +91,17 @@ fn hyperbolic() {
     check("sinh", m::sinh, f64::sinh, 1.0);
     check("cosh", m::cosh, f64::cosh, 1.0);
     check("tanh", m::tanh, f64::tanh, 2.0);
-    // asinh, acosh and atanh of the standard library cancel; libm's do not.
+    // asinh, acosh and atanh of the standard library cancel; libm's do not, but its acosh
+    // does not refuse arguments below 1.
     check("asinh", m::asinh, libm::asinh, 1.0);
-    check("acosh", m::acosh, libm::acosh, 1.0);
+    check("acosh", m::acosh, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, 1.0);
     check("atanh", m::atanh, libm::atanh, 1.0);
 }
 
 #[test]
 fn roots() {
     check("sqrt", m::sqrt, f64::sqrt, 0.5);
-    check("rsqrt", m::rsqrt, |x| 1.0 / x.sqrt(), 1.0);
+    check("rsqrt", m::rsqrt, |x| 1.0 / x.sqrt(), 2.0);
     check("recip", m::recip, |x| 1.0 / x, 0.5);
     check("cbrt", m::cbrt, f64::cbrt, 1.0);
 }

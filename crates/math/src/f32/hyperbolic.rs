@@ -3,7 +3,9 @@
 use super::exp::{expm1_reduced, pow2i};
 use super::kernel64::{exp_64, ln_64};
 
-/// Hyperbolic tangent, at most 2 ULP: e / (e + 2) with e = expm1(2|x|), all in `f32`.
+/// Hyperbolic tangent, at most 2 ULP, all in `f32`.
+///
+/// Below 0.55 an odd polynomial; above, e / (e + 2) with e = expm1(2|x|).
 ///
 /// ```
 /// assert_eq!(gradus_math::f32::tanh(20.0), 1.0);
@@ -11,11 +13,15 @@ use super::kernel64::{exp_64, ln_64};
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     let a = x.abs();
-    let a = if a > 9.5 { 9.5 } else { a };
-    let (k, p) = expm1_reduced(a + a);
+    let z = a * a;
+    let q = poly!(z; -0.333_333_2, 0.133_326_25, -0.053_851_65, 0.021_055_805, -0.006_238_845_6);
+    let small = (z * a).mul_add(q, a);
+    let c = if a > 9.5 { 9.5 } else { a };
+    let (k, p) = expm1_reduced(c + c);
     let s = pow2i(k);
     let e = p.mul_add(s, s - 1.0);
-    (e / (e + 2.0)).copysign(x)
+    let big = e / (e + 2.0);
+    (if a < 0.55 { small } else { big }).copysign(x)
 }
 
 /// e^|x| in `f64`, for |x| up to where `f32` results overflow.

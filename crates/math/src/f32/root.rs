@@ -12,7 +12,7 @@ pub fn sqrt(x: f32) -> f32 {
     x.sqrt()
 }
 
-/// 1 / sqrt(x), at most 1 ULP.
+/// 1 / sqrt(x), at most 2 ULP.
 ///
 /// ```
 /// assert_eq!(gradus_math::f32::rsqrt(4.0), 0.5);

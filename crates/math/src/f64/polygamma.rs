@@ -12,7 +12,8 @@ fn cot_pi(x: f64) -> f64 {
 
 /// Digamma ψ(x), the derivative of [`lgamma`](super::lgamma).
 ///
-/// Recurrence up to 10, then the asymptotic series; reflection below zero. NaN at negative
+/// Recurrence up to 10, then the asymptotic series; the Taylor series about the positive zero;
+/// reflection below zero. NaN at negative
 /// integers, ∓inf at ±0.
 ///
 /// ```
@@ -27,6 +28,16 @@ pub fn digamma(x: f64) -> f64 {
             return f64::NAN;
         }
         return digamma(1.0 - x) - PI * cot_pi(x);
+    }
+    // The zero of ψ in two parts; near it the Taylor series keeps the relative accuracy.
+    let d = (x - 1.461_632_144_968_362_2) - 9.549_995_429_965_697e-17;
+    if d.abs() < 0.1 {
+        return d * poly!(d;
+            0.967_672_245_447_621_2, -0.442_763_168_983_592_1, 0.258_499_760_955_651,
+            -0.163_942_705_442_406_52, 0.107_824_050_691_262_37, -0.072_199_561_256_454_71,
+            0.048_804_288_164_143_11, -0.033_161_126_474_847_36, 0.022_597_648_232_218_104,
+            -0.015_424_765_904_948_96, 0.010_538_791_616_612_175, -0.007_204_534_386_356_869,
+            0.004_926_781_395_729_853, -0.003_369_801_655_439_328);
     }
     let (mut a, mut s) = (x, 0.0);
     while a < 10.0 {
