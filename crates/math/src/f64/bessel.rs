@@ -84,35 +84,35 @@ fn grow(a: f64, h: f64) -> f64 {
 /// Bessel function of the first kind J₀ (from `libm`).
 ///
 /// ```
-/// assert_eq!(gradus_math::f64::j0(0.0), 1.0);
+/// assert_eq!(gradus_math::f64::bessel_j0(0.0), 1.0);
 /// ```
-pub fn j0(x: f64) -> f64 {
+pub fn bessel_j0(x: f64) -> f64 {
     libm::j0(x)
 }
 
 /// Bessel function of the first kind J₁ (from `libm`).
 ///
 /// ```
-/// assert_eq!(gradus_math::f64::j1(0.0), 0.0);
+/// assert_eq!(gradus_math::f64::bessel_j1(0.0), 0.0);
 /// ```
-pub fn j1(x: f64) -> f64 {
+pub fn bessel_j1(x: f64) -> f64 {
     libm::j1(x)
 }
 
 /// Bessel function of the second kind Y₀ (from `libm`): -inf at 0, NaN below.
 ///
 /// ```
-/// assert_eq!(gradus_math::f64::y0(0.0), f64::NEG_INFINITY);
+/// assert_eq!(gradus_math::f64::bessel_y0(0.0), f64::NEG_INFINITY);
 /// ```
-pub fn y0(x: f64) -> f64 {
+pub fn bessel_y0(x: f64) -> f64 {
     libm::y0(x)
 }
 
 /// Bessel function of the second kind Y₁ (from `libm`): -inf at 0, NaN below.
 ///
 /// ```
-/// assert_eq!(gradus_math::f64::y1(0.0), f64::NEG_INFINITY);
+/// assert_eq!(gradus_math::f64::bessel_y1(0.0), f64::NEG_INFINITY);
 /// ```
-pub fn y1(x: f64) -> f64 {
+pub fn bessel_y1(x: f64) -> f64 {
     libm::y1(x)
 }

@@ -14,7 +14,7 @@ mod normal;
 mod polygamma;
 mod zeta;
 
-pub use bessel::{i0, i0e, i1, i1e, j0, j1, y0, y1};
+pub use bessel::{bessel_j0, bessel_j1, bessel_y0, bessel_y1, i0, i0e, i1, i1e};
 pub use bits::{frexp, ldexp, nextafter, nextafter32};
 pub use elementary::{entr, heaviside, logaddexp, logaddexp2, sigmoid, sinc, softplus, xlog1py, xlogy};
 pub use erf::{erf, erfc, erfcx, erfinv};
@@ -23,4 +23,4 @@ pub use igamma::{igamma, igammac};
 pub use modulo::{fmod, gcd, lcm, remainder, round_half_even};
 pub use normal::{log_ndtr, ndtr, ndtri};
 pub use polygamma::{digamma, polygamma, trigamma};
-pub use zeta::{zeta, zeta_hurwitz};
+pub use zeta::{riemann_zeta, zeta};

@@ -3,7 +3,7 @@
 use core::f64::consts::PI;
 
 use super::gamma::{gamma, sin_pi};
-use super::zeta::zeta_hurwitz;
+use super::zeta::zeta;
 
 /// π cot(πx), exact at halves.
 fn cot_pi(x: f64) -> f64 {
@@ -90,7 +90,7 @@ pub fn polygamma(n: u32, x: f64) -> f64 {
     let nf = n as f64;
     let sign = if n % 2 == 1 { 1.0 } else { -1.0 };
     if x > 0.0 || x == x.floor() || x.is_nan() {
-        return sign * gamma(nf + 1.0) * zeta_hurwitz(nf + 1.0, x);
+        return sign * gamma(nf + 1.0) * zeta(nf + 1.0, x);
     }
     // ψn(x) = (-1)^n ψn(1-x) - π dⁿ/dxⁿ cot(πx).
     -sign * polygamma(n, 1.0 - x) - cot_derivative(n, x)

@@ -23,9 +23,9 @@ const A: [f64; 12] = [
 ///
 /// ```
 /// let pi = core::f64::consts::PI;
-/// assert!((gradus_math::f64::zeta_hurwitz(2.0, 1.0) - pi * pi / 6.0).abs() < 1e-15);
+/// assert!((gradus_math::f64::zeta(2.0, 1.0) - pi * pi / 6.0).abs() < 1e-15);
 /// ```
-pub fn zeta_hurwitz(s: f64, q: f64) -> f64 {
+pub fn zeta(s: f64, q: f64) -> f64 {
     if s == 1.0 {
         return f64::INFINITY;
     }
@@ -81,8 +81,8 @@ pub fn zeta_hurwitz(s: f64, q: f64) -> f64 {
 /// Riemann zeta function for s > 1.
 ///
 /// ```
-/// assert!((gradus_math::f64::zeta(3.0) - 1.202_056_903_159_594).abs() < 1e-15);
+/// assert!((gradus_math::f64::riemann_zeta(3.0) - 1.202_056_903_159_594).abs() < 1e-15);
 /// ```
-pub fn zeta(s: f64) -> f64 {
-    zeta_hurwitz(s, 1.0)
+pub fn riemann_zeta(s: f64) -> f64 {
+    zeta(s, 1.0)
 }
