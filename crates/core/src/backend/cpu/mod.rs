@@ -1,0 +1,116 @@
+//! The CPU: kernels interpreted in SIMD blocks, a caching allocator, and the numerics crate for the rest.
+
+mod exec;
+mod fold;
+pub mod library;
+mod matmul;
+mod pool;
+mod program;
+mod transfer;
+
+use super::{Backend, Executable, Limits, Matmul, Slot};
+use crate::{
+    DType, Error, ErrorKind, Result, Scalar, Tensor,
+    graph::Buffer,
+    kernel::{Kernel, verify},
+    op::Conv,
+};
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock},
+};
+
+/// The CPU backend, made once.
+pub fn backend() -> &'static dyn Backend {
+    static CPU: OnceLock<Cpu> = OnceLock::new();
+    CPU.get_or_init(|| Cpu {
+        pool: pool::Pool::default(),
+        limits: Limits { max_args: 64, max_insts: 256, dtypes: DType::ALL.to_vec(), max_buffer: isize::MAX as usize },
+    })
+}
+
+struct Cpu {
+    pool: pool::Pool,
+    limits: Limits,
+}
+
+impl Executable for program::Program {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The address of a slot's first element.
+fn address(slot: &Slot<'_>, dtype: DType) -> *mut u8 {
+    (slot.buffer.raw() as *mut u8).wrapping_offset(slot.offset * dtype.size() as isize)
+}
+
+impl Backend for Cpu {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<u64> {
+        self.pool.take(bytes)
+    }
+
+    fn free(&self, raw: u64, bytes: usize) {
+        self.pool.give(raw, bytes);
+    }
+
+    fn upload(&self, dst: &Buffer, at: usize, src: &[u8]) -> Result<()> {
+        check_range(dst, at, src.len())?;
+        // SAFETY: the range lies in the buffer, and nobody else holds a buffer that is being filled.
+        unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), (dst.raw() as *mut u8).add(at), src.len()) };
+        Ok(())
+    }
+
+    fn download(&self, src: &Buffer, at: usize, dst: &mut [u8]) -> Result<()> {
+        check_range(src, at, dst.len())?;
+        // SAFETY: the range lies in the buffer, whose content is final once a node has it.
+        unsafe { std::ptr::copy_nonoverlapping((src.raw() as *const u8).add(at), dst.as_mut_ptr(), dst.len()) };
+        Ok(())
+    }
+
+    fn host_ptr(&self, buffer: &Buffer) -> Option<*mut u8> {
+        Some(buffer.raw() as *mut u8)
+    }
+
+    fn compile(&self, kernel: &Kernel) -> Result<Arc<dyn Executable>> {
+        verify(kernel).map_err(|why| Error::new("compile", ErrorKind::Internal(why)))?;
+        Ok(Arc::new(program::Program::new(kernel)))
+    }
+
+    fn launch(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
+        let program = exe.as_any().downcast_ref::<program::Program>();
+        let program = program.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
+        let bases: smallvec::SmallVec<[*mut u8; 8]> =
+            args.iter().zip(&program.kernel.args).map(|(s, a)| address(s, a.dtype)).collect();
+        // SAFETY: the planner derives addresses from shapes that fit the buffers, gives every written buffer memory of
+        // its own, and lets each element be written by one map point.
+        unsafe { exec::run(program, exec::Bases(&bases), params) }
+    }
+
+    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+        matmul::run(spec, a, b, c)
+    }
+
+    fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+        matmul::conv(spec, dtype, a, b, c)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn check_range(b: &Buffer, at: usize, len: usize) -> Result<()> {
+    if at.checked_add(len).is_none_or(|end| end > b.bytes()) {
+        return Err(Tensor::bug(format!("bytes {at}..{at}+{len} of a buffer of {}", b.bytes())));
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! A kernel made ready for the CPU: spaces collapsed, passes laid out, registers assigned.
+//!
+//! Two ways to run share everything here. *Columns* takes a block of map points at a time and walks the reduce space
+//! one point after another: elementwise kernels (a reduce space of one point), reductions across memory, short rows.
+//! *Rows* takes one map point at a time and blocks of its reduce space: long reductions along memory. Both follow the
+//! kernel's [`crate::kernel::Order`], so the choice never changes a bit.
+//!
+//! A kernel with reductions is cut into *passes*: pass 0 computes the reductions that need no other, pass 1 those that
+//! need these, and so on; stores go with the first pass that can do them.
+
+use crate::{
+    DType,
+    kernel::{Access, InstKind, Kernel, Level, Val},
+};
+
+/// Elements a block: long enough to hide the dispatch, short enough that a dozen registers stay in the first cache.
+pub const BLOCK: usize = 512;
+/// Rows up to this length keep elements that a later pass needs; longer ones compute them again. One chunk: the chunks
+/// of longer rows may run on different threads.
+const CACHED_ROW: usize = crate::kernel::Order::ROWS.chunk;
+/// Rows shorter than this run as columns, many at a time.
+const SHORT_ROW: usize = 48;
+
+/// How the loops run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Blocks of map points.
+    Columns,
+    /// Blocks of reduce points of one map point.
+    Rows,
+}
+
+/// What one pass does.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// Row values (and stores) that become known before it.
+    pub rows: Vec<Val>,
+    /// Element values, reductions and stores, in order.
+    pub elems: Vec<Val>,
+    /// Its reductions, a subset of `elems`.
+    pub reduces: Vec<Val>,
+}
+
+/// A prepared kernel.
+#[derive(Debug)]
+pub struct Program {
+    /// The kernel with unit axes dropped and adjacent axes merged.
+    pub kernel: Kernel,
+    /// Map points.
+    pub rows: usize,
+    /// Reduce points.
+    pub cols: usize,
+    /// How it runs.
+    pub style: Style,
+    /// Uniform values, computed once a task.
+    pub uniforms: Vec<Val>,
+    /// The passes, in order.
+    pub passes: Vec<Pass>,
+    /// Byte position of each value's register in the scratch memory.
+    pub slot: Vec<usize>,
+    /// Values whose register holds a whole row.
+    pub cached: Vec<bool>,
+    /// Row values that element instructions read (in rows style they are spread over a block).
+    pub spread: Vec<bool>,
+    /// Bytes of scratch memory a task needs.
+    pub scratch: usize,
+    /// A measure of the whole work, to decide whether threads pay.
+    pub work: usize,
+}
+
+impl Program {
+    /// Prepares a verified kernel.
+    pub fn new(kernel: &Kernel) -> Program {
+        let kernel = collapse(kernel);
+        let (rows, cols) = (kernel.rows(), kernel.cols());
+        let style = style(&kernel, cols);
+        let n = kernel.insts.len();
+        let stage = stages(&kernel);
+        let count = stage.iter().copied().max().map_or(1, |s| s + 1);
+        let cache = style == Style::Rows && cols <= CACHED_ROW;
+
+        let mut passes: Vec<Pass> = (0..count).map(|_| Pass::default()).collect();
+        let mut uniforms = vec![];
+        let mut cached = vec![false; n];
+        for v in 0..n {
+            let inst = &kernel.insts[v];
+            match (inst.level, &inst.kind) {
+                (Level::Uniform, InstKind::Store { .. }) | (Level::Row, _) => {
+                    if matches!(inst.kind, InstKind::Reduce(..)) {
+                        passes[stage[v]].reduces.push(v);
+                    } else {
+                        passes[stage[v]].rows.push(v);
+                    }
+                }
+                (Level::Uniform, _) => uniforms.push(v),
+                (Level::Elem, _) => {}
+            }
+        }
+        for (s, pass) in passes.iter_mut().enumerate() {
+            let stores = (0..n).filter(|&v| {
+                stage[v] == s && kernel.insts[v].level == Level::Elem && matches!(kernel.insts[v].kind, InstKind::Store { .. })
+            });
+            pass.elems = closure(&kernel, pass.reduces.iter().copied().chain(stores), |v| {
+                let keep = cache && stage[v] < s && !matches!(kernel.insts[v].kind, InstKind::Load { .. });
+                if keep {
+                    cached[v] = true;
+                }
+                keep
+            });
+        }
+        // A cached value is computed by the first pass that needs it, which is its own stage's or a later one; make
+        // sure that some pass does.
+        for v in (0..n).filter(|&v| cached[v]).collect::<Vec<_>>() {
+            let s = stage[v];
+            if !passes[s].elems.contains(&v) {
+                let more = closure(&kernel, passes[s].elems.iter().copied().chain([v]), |u| cached[u] && stage[u] < s);
+                passes[s].elems = more;
+            }
+        }
+
+        let mut spread = vec![false; n];
+        for v in 0..n {
+            if kernel.insts[v].level == Level::Elem {
+                kernel.operands(v).iter().filter(|&&o| kernel.insts[o].level == Level::Row).for_each(|&o| spread[o] = true);
+            }
+        }
+        let (slot, scratch) = registers(&kernel, &passes, &cached, cols);
+        let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
+        Program { rows, cols, style, uniforms, passes, slot, cached, spread, scratch, work, kernel }
+    }
+}
+
+/// Rough work an element: transcendental functions weigh more than sums.
+fn cost(k: &Kernel) -> usize {
+    k.insts
+        .iter()
+        .map(|i| match &i.kind {
+            InstKind::Ewise(row, _) if row.kind == crate::op::ewise::Kind::Float && row.arity == 1 => 8,
+            InstKind::Load { .. } | InstKind::Store { .. } => 2,
+            _ => 1,
+        })
+        .sum::<usize>()
+        .max(1)
+}
+
+/// Rows when the reduce space is long and its last axis lies along memory in what is loaded.
+fn style(k: &Kernel, cols: usize) -> Style {
+    if k.order.lanes == 1 || cols < SHORT_ROW {
+        return Style::Columns;
+    }
+    Style::Rows
+}
+
+/// The pass each instruction belongs to.
+fn stages(k: &Kernel) -> Vec<usize> {
+    let mut stage = vec![0usize; k.insts.len()];
+    for v in 0..k.insts.len() {
+        stage[v] = k
+            .operands(v)
+            .iter()
+            .map(|&o| stage[o] + matches!(k.insts[o].kind, InstKind::Reduce(..)) as usize)
+            .max()
+            .unwrap_or(0);
+    }
+    stage
+}
+
+/// `roots` and the element values they need, in order; values for which `stop` is true are at hand already.
+fn closure(k: &Kernel, roots: impl Iterator<Item = Val>, mut stop: impl FnMut(Val) -> bool) -> Vec<Val> {
+    let mut wanted = vec![false; k.insts.len()];
+    let mut stack: Vec<Val> = roots.collect();
+    let is_root: Vec<Val> = stack.clone();
+    while let Some(v) = stack.pop() {
+        if wanted[v] || (!is_root.contains(&v) && stop(v)) {
+            continue;
+        }
+        wanted[v] = true;
+        stack.extend(k.operands(v).into_iter().filter(|&o| k.insts[o].level == Level::Elem));
+    }
+    (0..k.insts.len()).filter(|&v| wanted[v]).collect()
+}
+
+/// Registers by linear scan: an element's register is free again after its last use in its pass.
+fn registers(k: &Kernel, passes: &[Pass], cached: &[bool], cols: usize) -> (Vec<usize>, usize) {
+    const BYTES: usize = BLOCK * 8;
+    let mut slot = vec![usize::MAX; k.insts.len()];
+    let mut top = 0;
+    for v in 0..k.insts.len() {
+        let inst = &k.insts[v];
+        if inst.level < Level::Elem {
+            slot[v] = top;
+            top += BYTES;
+        } else if cached[v] {
+            slot[v] = top;
+            top += (cols * 8).next_multiple_of(64);
+        }
+    }
+    let mut most = top;
+    for pass in passes {
+        let mut free: Vec<usize> = vec![];
+        let mut next = top;
+        for (i, &v) in pass.elems.iter().enumerate() {
+            if matches!(k.insts[v].kind, InstKind::Store { .. } | InstKind::Reduce(..)) {
+                // nothing to keep
+            } else if !cached[v] {
+                slot[v] = free.pop().unwrap_or_else(|| {
+                    next += BYTES;
+                    next - BYTES
+                });
+            }
+            for o in k.operands(v) {
+                let dies = k.insts[o].level == Level::Elem
+                    && !cached[o]
+                    && !pass.elems[i + 1..].iter().any(|&u| k.operands(u).contains(&o));
+                if dies && !free.contains(&slot[o]) {
+                    free.push(slot[o]);
+                }
+            }
+        }
+        most = most.max(next);
+    }
+    // A value that two passes compute may get two registers: the last one wins, so give such values one of their own.
+    for v in 0..k.insts.len() {
+        let uses = passes.iter().filter(|p| p.elems.contains(&v)).count();
+        if uses > 1 && k.insts[v].level == Level::Elem && !cached[v] {
+            slot[v] = most;
+            most += BYTES;
+        }
+    }
+    (slot, most)
+}
+
+/// Drops unit axes and merges neighbours that every address steps through as one.
+fn collapse(k: &Kernel) -> Kernel {
+    let mut out = k.clone();
+    let nm = k.map.len();
+    let mut groups: Vec<(usize, Vec<usize>)> = vec![]; // (extent, axes)
+    let mut map_groups = 0;
+    let dims: Vec<usize> = k.map.iter().chain(&k.reduce).copied().collect();
+    let vectors: Vec<&[isize]> = k
+        .insts
+        .iter()
+        .filter_map(|i| match &i.kind {
+            InstKind::Load { access, .. } | InstKind::Store { access, .. } => Some(access),
+            _ => None,
+        })
+        .flat_map(|a| std::iter::once(&a.strides[..]).chain(a.bounds.iter().map(|b| &b.coefs[..])))
+        .collect();
+    for (d, &n) in dims.iter().enumerate() {
+        if d == nm {
+            map_groups = groups.len();
+        }
+        if n == 1 {
+            continue;
+        }
+        let first_of_space = groups.len() == if d < nm { 0 } else { map_groups };
+        if !first_of_space && let Some((extent, axes)) = groups.last_mut() {
+            let prev = axes[axes.len() - 1];
+            if vectors.iter().all(|s| s[prev] == s[d] * n as isize) {
+                *extent *= n;
+                axes.push(d);
+                continue;
+            }
+        }
+        groups.push((n, vec![d]));
+    }
+    if nm == dims.len() {
+        map_groups = groups.len();
+    }
+    let pick = |s: &[isize]| groups.iter().map(|(_, axes)| s[axes[axes.len() - 1]]).collect::<Vec<_>>();
+    out.map = groups[..map_groups].iter().map(|g| g.0).collect();
+    out.reduce = groups[map_groups..].iter().map(|g| g.0).collect();
+    let remap = |a: &mut Access| {
+        a.strides = pick(&a.strides);
+        for b in &mut a.bounds {
+            b.coefs = pick(&b.coefs).into();
+        }
+    };
+    for i in &mut out.insts {
+        if let InstKind::Load { access, .. } | InstKind::Store { access, .. } = &mut i.kind {
+            remap(access);
+        }
+    }
+    out
+}
+
+/// Bytes an element of a register takes.
+pub fn width(dtype: DType) -> usize {
+    dtype.compute().size()
+}

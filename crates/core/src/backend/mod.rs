@@ -1,0 +1,147 @@
+//! Backends: where buffers live and kernels run.
+//!
+//! A backend allocates, copies, compiles a [`Kernel`], launches it, and multiplies matrices; it knows no operation by
+//! name. The CPU is always there. Others are registered at run time ([`Device::register`]), so a third party can write
+//! one.
+
+pub mod cpu;
+
+use crate::{
+    DType, Error, ErrorKind, Result, Scalar,
+    graph::Buffer,
+    kernel::Kernel,
+    op::{Conv, HostOp},
+};
+use std::{any::Any, fmt, sync::Arc};
+
+/// What a device can and cannot do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Buffers a kernel may take.
+    pub max_args: usize,
+    /// Instructions a kernel may have.
+    pub max_insts: usize,
+    /// Element types it computes in.
+    pub dtypes: Vec<DType>,
+    /// Bytes a buffer may have.
+    pub max_buffer: usize,
+}
+
+/// A buffer of a launch and the element its addresses count from.
+#[derive(Clone, Copy)]
+pub struct Slot<'a> {
+    /// The memory.
+    pub buffer: &'a Buffer,
+    /// Elements to skip.
+    pub offset: isize,
+}
+
+/// A kernel made ready by a backend.
+pub trait Executable: Send + Sync + Any {
+    /// For the backend that made it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A batched matrix product `c[b] = a[b] @ b[b]`, `c` contiguous; strides in elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Matmul {
+    /// Element type of all three.
+    pub dtype: DType,
+    /// Extents of the batch.
+    pub batch: Vec<usize>,
+    /// Rows of `a`, inner extent, columns of `b`.
+    pub mkn: [usize; 3],
+    /// Strides of `a`: batch axes, then row, then column.
+    pub a: Vec<isize>,
+    /// Strides of `b`: batch axes, then row, then column.
+    pub b: Vec<isize>,
+}
+
+impl Matmul {
+    /// Multiply-adds times two.
+    pub fn flops(&self) -> u64 {
+        2 * self.batch.iter().chain(&self.mkn).map(|&n| n as u64).product::<u64>()
+    }
+}
+
+/// A device's implementation. Object-safe and small.
+pub trait Backend: Send + Sync {
+    /// What users call it: `cpu`, `cuda:0`.
+    fn name(&self) -> &str;
+    /// Its limits.
+    fn limits(&self) -> &Limits;
+    /// Takes memory; the content is unspecified, the start aligned to 64 bytes.
+    fn alloc(&self, bytes: usize) -> Result<u64>;
+    /// Gives memory back.
+    fn free(&self, raw: u64, bytes: usize);
+    /// Copies from the host to byte `at` of a buffer.
+    fn upload(&self, dst: &Buffer, at: usize, src: &[u8]) -> Result<()>;
+    /// Copies from byte `at` of a buffer to the host, when all work before is done.
+    fn download(&self, src: &Buffer, at: usize, dst: &mut [u8]) -> Result<()>;
+    /// The bytes of a buffer, where the host can address them.
+    fn host_ptr(&self, buffer: &Buffer) -> Option<*mut u8>;
+    /// Makes a kernel ready to launch.
+    fn compile(&self, kernel: &Kernel) -> Result<Arc<dyn Executable>>;
+    /// Runs a kernel: one slot an argument, one scalar a parameter.
+    fn launch(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()>;
+    /// A matrix product into contiguous `c`.
+    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
+    /// A convolution or one of its gradients, all three contiguous.
+    fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
+    /// A library routine this device has natively; `Ok(false)` sends it to the host.
+    fn library(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>) -> Result<bool> {
+        let _ = (op, inputs, out);
+        Ok(false)
+    }
+    /// Waits for all work.
+    fn sync(&self) -> Result<()>;
+}
+
+/// A device: a cheap handle to a backend, which lives as long as the process.
+#[derive(Clone, Copy)]
+pub struct Device(&'static dyn Backend);
+
+impl Device {
+    /// The CPU.
+    pub fn cpu() -> Device {
+        Device(cpu::backend())
+    }
+
+    /// Takes a backend in for the rest of the process and gives its handle.
+    pub fn register(backend: Box<dyn Backend>) -> Device {
+        Device(Box::leak(backend))
+    }
+
+    /// The implementation.
+    pub fn backend(&self) -> &'static dyn Backend {
+        self.0
+    }
+
+    /// Errors unless both are the same device.
+    #[track_caller]
+    pub(crate) fn check_same(self, other: Device, op: &str) -> Result<()> {
+        if self == other {
+            return Ok(());
+        }
+        let why = format!("operands live on different devices: {self} and {other}");
+        Err(Error::new(op, ErrorKind::Device(why)).hint("move one of them with .to(&device)"))
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Device) -> bool {
+        std::ptr::addr_eq(self.0, other.0)
+    }
+}
+impl Eq for Device {}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
+}

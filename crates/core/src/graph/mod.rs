@@ -1,0 +1,65 @@
+//! The graph: what a tensor *is*.
+//!
+//! A [`Tensor`] is a handle to an immutable [`Node`]: an operation ([`crate::op::Op`]), the tensors it reads, the shape
+//! and type of what it makes, and the line of the user's program that asked for it. Making a node checks shapes and does
+//! no arithmetic. Three things happen to a node later, and they are its only state:
+//!
+//! - it gets a **value** (a view of a buffer), when a plan that needs it runs;
+//! - it lets go of its **inputs**, once it has a value and no gradient will ever be asked through it;
+//! - it is dropped, by a loop rather than by recursion, so a chain of a million nodes is fine.
+//!
+//! Variables are the one thing a user updates. A variable handle ([`Tensor::var`]) is a name and a cell; using it in an
+//! operation takes a *snapshot* of what the cell holds at that moment, so an update never changes a graph that was
+//! built before it.
+
+pub(crate) mod node;
+mod tensor;
+mod value;
+mod var;
+mod walk;
+
+pub use node::{Node, live_nodes};
+pub use tensor::Tensor;
+pub use value::{Buffer, Value, live_bytes};
+pub use var::{VarCell, VarId};
+pub use walk::topological;
+pub(crate) use walk::{IdMap, IdSet};
+
+use std::cell::Cell;
+
+thread_local! {
+    static GRAD_ENABLED: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Whether operations on this thread record what a gradient would need.
+pub fn is_grad_enabled() -> bool {
+    GRAD_ENABLED.get()
+}
+
+/// Runs `f` without recording gradients: what it makes counts as constant.
+///
+/// ```
+/// use gradus_core::{no_grad, Tensor};
+/// let w = Tensor::var("w", Tensor::from([1.0f32, 2.0]));
+/// assert!((&w * 2.0).requires_grad());
+/// assert!(!no_grad(|| &w * 2.0).requires_grad());
+/// ```
+pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
+    with_grad(false, f)
+}
+
+/// Runs `f` with recording on, also inside [`no_grad`].
+pub fn enable_grad<R>(f: impl FnOnce() -> R) -> R {
+    with_grad(true, f)
+}
+
+fn with_grad<R>(on: bool, f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            GRAD_ENABLED.set(self.0);
+        }
+    }
+    let _restore = Restore(GRAD_ENABLED.replace(on));
+    f()
+}

@@ -1,0 +1,133 @@
+//! One operation in the graph.
+
+use super::{Tensor, Value};
+use crate::{DType, Device, Shape, grad::Hook, op::Op};
+use smallvec::SmallVec;
+use std::{
+    panic::Location,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// The tensors a node reads.
+pub type Inputs = SmallVec<[Tensor; 2]>;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of nodes alive in this process (a leak shows here).
+pub fn live_nodes() -> usize {
+    LIVE.load(Relaxed)
+}
+
+/// An operation, its inputs, and what it makes.
+pub struct Node {
+    /// Unique in this process, and larger than the ids of its inputs.
+    pub id: u64,
+    /// What is done.
+    pub op: Op,
+    /// Extents of the result.
+    pub shape: Shape,
+    /// Element type of the result.
+    pub dtype: DType,
+    /// Where it is computed and kept.
+    pub device: Device,
+    /// The line of the user's program.
+    pub location: &'static Location<'static>,
+    /// Whether gradients flow through it.
+    pub requires_grad: bool,
+    /// Set once a backward pass went through: its intermediate values need not be kept for another.
+    pub(crate) differentiated: AtomicBool,
+    pub(crate) hooks: OnceLock<Box<Mutex<Vec<Hook>>>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    inputs: Inputs,
+    value: Option<Value>,
+}
+
+impl Node {
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        op: Op,
+        inputs: Inputs,
+        shape: Shape,
+        dtype: DType,
+        device: Device,
+        requires_grad: bool,
+        value: Option<Value>,
+        location: &'static Location<'static>,
+    ) -> Arc<Node> {
+        LIVE.fetch_add(1, Relaxed);
+        Arc::new(Node {
+            id: NEXT_ID.fetch_add(1, Relaxed),
+            op,
+            shape,
+            dtype,
+            device,
+            location,
+            requires_grad,
+            differentiated: AtomicBool::new(false),
+            hooks: OnceLock::new(),
+            state: Mutex::new(State { inputs, value }),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the lock is held, so a poisoned lock still guards whole data.
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The inputs; empty once the node has let them go.
+    pub fn inputs(&self) -> Inputs {
+        self.state().inputs.clone()
+    }
+
+    /// Calls `f` with the inputs and whether the node has a value, without cloning either.
+    pub(crate) fn peek<R>(&self, f: impl FnOnce(&[Tensor], Option<&Value>) -> R) -> R {
+        let s = self.state();
+        f(&s.inputs, s.value.as_ref())
+    }
+
+    /// The value, if it has been computed.
+    pub fn value(&self) -> Option<Value> {
+        self.state().value.clone()
+    }
+
+    /// Stores the value; with no gradient to come, the inputs are let go.
+    pub(crate) fn set_value(&self, value: Value) {
+        let released = {
+            let mut s = self.state();
+            if s.value.is_none() {
+                s.value = Some(value);
+            }
+            if self.requires_grad && !matches!(self.op, Op::Snapshot(_)) {
+                Inputs::new()
+            } else {
+                std::mem::take(&mut s.inputs)
+            }
+        };
+        drop(released); // outside the lock: this may drop a whole graph
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Relaxed);
+        let mut pending: Vec<Tensor> = Vec::new();
+        let take = |n: &mut Node, pending: &mut Vec<Tensor>| {
+            let s = n.state.get_mut().unwrap_or_else(|e| e.into_inner());
+            pending.extend(std::mem::take(&mut s.inputs));
+        };
+        take(self, &mut pending);
+        // A loop, not recursion: each sole owner gives up its inputs before it goes.
+        while let Some(t) = pending.pop() {
+            if let Some(mut node) = Arc::into_inner(t.0) {
+                take(&mut node, &mut pending);
+            }
+        }
+    }
+}

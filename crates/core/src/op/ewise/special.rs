@@ -1,0 +1,486 @@
+//! Special functions.
+
+use super::{Ewise, Kind::*, Vjp};
+use crate::Tensor;
+use crate::op::block::{binary, unary};
+use gradus_math::f64 as special;
+
+pub(super) static ROWS: &[&Ewise] = &[
+    &ERF,
+    &ERFC,
+    &ERFINV,
+    &ERFCX,
+    &LOG_NDTR,
+    &NDTRI,
+    &LGAMMA,
+    &DIGAMMA,
+    &POLYGAMMA,
+    &ZETA,
+    &I0,
+    &I0E,
+    &I1,
+    &I1E,
+    &IGAMMA,
+    &IGAMMAC,
+    &SINC,
+    &ENTR,
+    &LOGADDEXP,
+    &LOGADDEXP2,
+    &XLOGY,
+    &XLOG1PY,
+    &NEXTAFTER,
+    &FREXP_MANTISSA,
+    &FREXP_EXPONENT,
+];
+
+/// The derivative of the incomplete gamma functions in `x`: `x^(a-1) e^-x / gamma(a)`.
+fn igamma_density(a: &Tensor, x: &Tensor) -> Tensor {
+    ((a - 1.0) * x.log() - x - a.lgamma()).exp()
+}
+
+/// Error function
+pub static ERF: Ewise = Ewise {
+    name: "erf",
+    arity: 1,
+    kind: Float,
+    domain: (-2.0, 2.0),
+    f32: Some(unary(gradus_math::f32::erf)),
+    f64: Some(unary(special::erf)),
+    i64: None,
+    bool: None,
+    c: "erf({0})",
+    c_int: "",
+    wgsl: "g_erf({0})",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, x| g * (-(&x[0] * &x[0])).exp() * std::f64::consts::FRAC_2_SQRT_PI]),
+};
+
+/// `1 - erf(a)`
+pub static ERFC: Ewise = Ewise {
+    name: "erfc",
+    arity: 1,
+    kind: Float,
+    domain: (-2.0, 2.0),
+    f32: Some(unary(gradus_math::f32::erfc)),
+    f64: Some(unary(special::erfc)),
+    i64: None,
+    bool: None,
+    c: "erfc({0})",
+    c_int: "",
+    wgsl: "(1.0 - g_erf({0}))",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, x| g * (-(&x[0] * &x[0])).exp() * -std::f64::consts::FRAC_2_SQRT_PI]),
+};
+
+/// Inverse of erf
+pub static ERFINV: Ewise = Ewise {
+    name: "erfinv",
+    arity: 1,
+    kind: Float,
+    domain: (-0.8, 0.8),
+    f32: Some(unary(|a: f32| special::erfinv(a as f64) as f32)),
+    f64: Some(unary(special::erfinv)),
+    i64: None,
+    bool: None,
+    c: "erfinv({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, _| g * (y * y).exp() / std::f64::consts::FRAC_2_SQRT_PI]),
+};
+
+/// `e^(a^2) erfc(a)`
+pub static ERFCX: Ewise = Ewise {
+    name: "erfcx",
+    arity: 1,
+    kind: Float,
+    domain: (-1.0, 2.0),
+    f32: Some(unary(|a: f32| special::erfcx(a as f64) as f32)),
+    f64: Some(unary(special::erfcx)),
+    i64: None,
+    bool: None,
+    c: "erfcx({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| g * (&x[0] * y * 2.0 - std::f64::consts::FRAC_2_SQRT_PI)]),
+};
+
+/// Log of the normal distribution function
+pub static LOG_NDTR: Ewise = Ewise {
+    name: "log_ndtr",
+    arity: 1,
+    kind: Float,
+    domain: (-2.0, 2.0),
+    f32: Some(unary(|a: f32| special::log_ndtr(a as f64) as f32)),
+    f64: Some(unary(special::log_ndtr)),
+    i64: None,
+    bool: None,
+    c: "log(normcdf({0}))",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| g * (&x[0] * &x[0] * -0.5 - y).exp() * 0.398_942_280_401_432_7]),
+};
+
+/// Inverse of the normal distribution function
+pub static NDTRI: Ewise = Ewise {
+    name: "ndtri",
+    arity: 1,
+    kind: Float,
+    domain: (0.2, 0.8),
+    f32: Some(unary(|a: f32| special::ndtri(a as f64) as f32)),
+    f64: Some(unary(special::ndtri)),
+    i64: None,
+    bool: None,
+    c: "normcdfinv({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, _| g * (y * y * 0.5).exp() * 2.506_628_274_631_000_7]),
+};
+
+/// Log of the absolute gamma function
+pub static LGAMMA: Ewise = Ewise {
+    name: "lgamma",
+    arity: 1,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(unary(|a: f32| special::lgamma(a as f64) as f32)),
+    f64: Some(unary(special::lgamma)),
+    i64: None,
+    bool: None,
+    c: "lgamma({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, x| g * x[0].digamma()]),
+};
+
+/// Logarithmic derivative of the gamma function
+pub static DIGAMMA: Ewise = Ewise {
+    name: "digamma",
+    arity: 1,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(unary(|a: f32| special::digamma(a as f64) as f32)),
+    f64: Some(unary(special::digamma)),
+    i64: None,
+    bool: None,
+    c: "",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, x| {
+        let one = x[0].ones_like();
+        g * one.raw_polygamma(&x[0])
+    }]),
+};
+
+/// The `a`-th derivative of digamma at `b`
+pub static POLYGAMMA: Ewise = Ewise {
+    name: "polygamma",
+    arity: 2,
+    kind: Float,
+    domain: (1.0, 4.0),
+    f32: Some(binary(|a: f32, b: f32| special::polygamma_order(a as f64, b as f64) as f32)),
+    f64: Some(binary(special::polygamma_order)),
+    i64: None,
+    bool: None,
+    c: "",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, _| g.zeros_like(), |g, _, x| g * (&x[0] + 1.0).raw_polygamma(&x[1])]),
+};
+
+/// Hurwitz zeta function
+pub static ZETA: Ewise = Ewise {
+    name: "zeta",
+    arity: 2,
+    kind: Float,
+    domain: (1.5, 4.0),
+    f32: Some(binary(|a: f32, b: f32| special::zeta(a as f64, b as f64) as f32)),
+    f64: Some(binary(special::zeta)),
+    i64: None,
+    bool: None,
+    c: "",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Missing,
+};
+
+/// Modified Bessel function of order 0
+pub static I0: Ewise = Ewise {
+    name: "i0",
+    arity: 1,
+    kind: Float,
+    domain: (-3.0, 3.0),
+    f32: Some(unary(|a: f32| special::i0(a as f64) as f32)),
+    f64: Some(unary(special::i0)),
+    i64: None,
+    bool: None,
+    c: "cyl_bessel_i0({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, x| g * x[0].i1()]),
+};
+
+/// `e^-|a| i0(a)`
+pub static I0E: Ewise = Ewise {
+    name: "i0e",
+    arity: 1,
+    kind: Float,
+    domain: (0.5, 3.0),
+    f32: Some(unary(|a: f32| special::i0e(a as f64) as f32)),
+    f64: Some(unary(special::i0e)),
+    i64: None,
+    bool: None,
+    c: "",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| g * (x[0].i1e() - x[0].sign() * y)]),
+};
+
+/// Modified Bessel function of order 1
+pub static I1: Ewise = Ewise {
+    name: "i1",
+    arity: 1,
+    kind: Float,
+    domain: (0.5, 3.0),
+    f32: Some(unary(|a: f32| special::i1(a as f64) as f32)),
+    f64: Some(unary(special::i1)),
+    i64: None,
+    bool: None,
+    c: "cyl_bessel_i1({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| g * (x[0].i0() - y / &x[0])]),
+};
+
+/// `e^-|a| i1(a)`
+pub static I1E: Ewise = Ewise {
+    name: "i1e",
+    arity: 1,
+    kind: Float,
+    domain: (0.5, 3.0),
+    f32: Some(unary(|a: f32| special::i1e(a as f64) as f32)),
+    f64: Some(unary(special::i1e)),
+    i64: None,
+    bool: None,
+    c: "",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| g * (x[0].i0e() - y * (x[0].sign() + x[0].reciprocal()))]),
+};
+
+/// Regularised lower incomplete gamma function
+pub static IGAMMA: Ewise = Ewise {
+    name: "igamma",
+    arity: 2,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(binary(|a: f32, b: f32| special::igamma(a as f64, b as f64) as f32)),
+    f64: Some(binary(special::igamma)),
+    i64: None,
+    bool: None,
+    c: "",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Partial(&[None, Some(|g, _, x| g * igamma_density(&x[0], &x[1]))]),
+};
+
+/// Regularised upper incomplete gamma function
+pub static IGAMMAC: Ewise = Ewise {
+    name: "igammac",
+    arity: 2,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(binary(|a: f32, b: f32| special::igammac(a as f64, b as f64) as f32)),
+    f64: Some(binary(special::igammac)),
+    i64: None,
+    bool: None,
+    c: "",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Partial(&[None, Some(|g, _, x| -(g * igamma_density(&x[0], &x[1])))]),
+};
+
+/// `sin(pi a) / (pi a)`, 1 at 0
+pub static SINC: Ewise = Ewise {
+    name: "sinc",
+    arity: 1,
+    kind: Float,
+    domain: (0.2, 2.5),
+    f32: Some(unary(|a: f32| special::sinc(a as f64) as f32)),
+    f64: Some(unary(special::sinc)),
+    i64: None,
+    bool: None,
+    c: "g_sinc({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| {
+        let a = &x[0] * std::f64::consts::PI;
+        let d = (a.cos() - y) / &x[0];
+        g * x[0].raw_eq(&x[0].zeros_like()).raw_where(&d.zeros_like(), &d)
+    }]),
+};
+
+/// `-a ln a`, 0 at 0, -inf below
+pub static ENTR: Ewise = Ewise {
+    name: "entr",
+    arity: 1,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(unary(|a: f32| special::entr(a as f64) as f32)),
+    f64: Some(unary(special::entr)),
+    i64: None,
+    bool: None,
+    c: "g_entr({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, x| g * (-(x[0].log()) - 1.0)]),
+};
+
+/// `ln(e^a + e^b)` without overflow
+pub static LOGADDEXP: Ewise = Ewise {
+    name: "logaddexp",
+    arity: 2,
+    kind: Float,
+    domain: (-4.0, 4.0),
+    f32: Some(binary(|a: f32, b: f32| special::logaddexp(a as f64, b as f64) as f32)),
+    f64: Some(binary(special::logaddexp)),
+    i64: None,
+    bool: None,
+    c: "g_logaddexp({0}, {1})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| g * (&x[0] - y).exp(), |g, y, x| g * (&x[1] - y).exp()]),
+};
+
+/// `log2(2^a + 2^b)` without overflow
+pub static LOGADDEXP2: Ewise = Ewise {
+    name: "logaddexp2",
+    arity: 2,
+    kind: Float,
+    domain: (-4.0, 4.0),
+    f32: Some(binary(|a: f32, b: f32| special::logaddexp2(a as f64, b as f64) as f32)),
+    f64: Some(binary(special::logaddexp2)),
+    i64: None,
+    bool: None,
+    c: "(g_logaddexp({0} * 0.6931471805599453, {1} * 0.6931471805599453) * 1.4426950408889634)",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| g * (&x[0] - y).exp2(), |g, y, x| g * (&x[1] - y).exp2()]),
+};
+
+/// `a ln b`, 0 where `a` is 0
+pub static XLOGY: Ewise = Ewise {
+    name: "xlogy",
+    arity: 2,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(binary(|a: f32, b: f32| special::xlogy(a as f64, b as f64) as f32)),
+    f64: Some(binary(special::xlogy)),
+    i64: None,
+    bool: None,
+    c: "g_xlogy({0}, {1})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[
+        |g, _, x| {
+            let z = x[0].zeros_like();
+            x[0].raw_eq(&z).raw_and(&z.raw_ge(&x[1])).raw_where(&z, &(g * x[1].log()))
+        },
+        |g, _, x| g * &x[0] / &x[1],
+    ]),
+};
+
+/// `a ln(1 + b)`, 0 where `a` is 0
+pub static XLOG1PY: Ewise = Ewise {
+    name: "xlog1py",
+    arity: 2,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(binary(|a: f32, b: f32| special::xlog1py(a as f64, b as f64) as f32)),
+    f64: Some(binary(special::xlog1py)),
+    i64: None,
+    bool: None,
+    c: "g_xlog1py({0}, {1})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[
+        |g, _, x| {
+            let z = x[0].zeros_like();
+            x[0].raw_eq(&z).raw_and(&(&z - 1.0).raw_ge(&x[1])).raw_where(&z, &(g * x[1].log1p()))
+        },
+        |g, _, x| g * &x[0] / (&x[1] + 1.0),
+    ]),
+};
+
+/// The next float after `a` towards `b`
+pub static NEXTAFTER: Ewise = Ewise {
+    name: "nextafter",
+    arity: 2,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(binary(special::nextafter_f32)),
+    f64: Some(binary(special::nextafter)),
+    i64: None,
+    bool: None,
+    c: "nextafter({0}, {1})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Missing,
+};
+
+/// `m` of `a = m 2^e`, 0.5 <= |m| < 1
+pub static FREXP_MANTISSA: Ewise = Ewise {
+    name: "frexp_mantissa",
+    arity: 1,
+    kind: Float,
+    domain: (0.55, 0.95),
+    f32: Some(unary(|a: f32| special::frexp(a as f64).0 as f32)),
+    f64: Some(unary(|a: f64| special::frexp(a).0)),
+    i64: None,
+    bool: None,
+    c: "g_frexp_m({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, y, x| {
+        let s = y / &x[0];
+        g * x[0].raw_eq(&x[0].zeros_like()).raw_where(&x[0].ones_like(), &s).detach()
+    }]),
+};
+
+/// `e` of `a = m 2^e`, as a float
+pub static FREXP_EXPONENT: Ewise = Ewise {
+    name: "frexp_exponent",
+    arity: 1,
+    kind: Float,
+    domain: (0.55, 0.95),
+    f32: Some(unary(|a: f32| special::frexp(a as f64).1 as f32)),
+    f64: Some(unary(|a: f64| special::frexp(a).1 as f64)),
+    i64: None,
+    bool: None,
+    c: "g_frexp_e({0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Zero,
+};

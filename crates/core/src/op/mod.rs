@@ -1,0 +1,165 @@
+//! Operations: a table of elementwise rows, and a small closed set of structural ones.
+
+pub mod block;
+mod conv;
+mod custom;
+pub mod ewise;
+mod host;
+
+pub use conv::{Conv, ConvKind, ConvParams};
+pub use custom::{Array, CustomOp};
+pub use host::{HostOp, Linalg, ScanOp, ScatterMode};
+
+use crate::{DType, Scalar, VarId, graph::VarCell, view::ViewOp};
+use ewise::Ewise;
+use smallvec::SmallVec;
+use std::{fmt, sync::Arc};
+
+/// A variable as its snapshots know it.
+#[derive(Debug)]
+pub struct VarRef {
+    /// Which variable.
+    pub id: VarId,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+}
+
+/// What a node does with its inputs.
+#[derive(Clone)]
+pub enum Op {
+    /// Elements that were given.
+    Data,
+    /// A rank-0 constant; a plan takes it as an argument.
+    Scalar(Scalar),
+    /// 0, 1, 2, ... in row-major order.
+    Iota,
+    /// Uniform numbers in [0, 1), element `i` from counter `i` of stream `stream` under `seed`.
+    Rand {
+        /// The key.
+        seed: u64,
+        /// Which stream under that key.
+        stream: u64,
+    },
+    /// A row of the elementwise table, over inputs of one shape.
+    Ewise(&'static Ewise),
+    /// To the node's element type.
+    Cast,
+    /// A movement of strides.
+    View(ViewOp),
+    /// A reduction that keeps its axes with extent 1.
+    Reduce {
+        /// How two elements become one.
+        op: ReduceOp,
+        /// The axes that go, ascending.
+        axes: SmallVec<[usize; 6]>,
+    },
+    /// Batched matrix product `[..., m, k] @ [..., k, n]`, batch axes equal.
+    Matmul,
+    /// `out[.., i, ..] = x[.., index[.., i, ..], ..]` along an axis (inputs: x, index).
+    Gather {
+        /// The axis that is looked up.
+        axis: usize,
+    },
+    /// Inputs one after the other along an axis.
+    Cat {
+        /// The axis along which they follow each other.
+        axis: usize,
+    },
+    /// A convolution or one of its two gradients.
+    Conv(Conv),
+    /// An operation that is a library routine on every device.
+    Host(HostOp),
+    /// A user's operation.
+    Custom(Arc<dyn CustomOp>),
+    /// The handle of a variable (never an input of another node: those hold snapshots).
+    Var(Arc<VarCell>),
+    /// What a variable held at one moment; gradients end here.
+    Snapshot(Arc<VarRef>),
+    /// The same elements, constant for gradients.
+    Detach,
+    /// The same elements in row-major order in a buffer of their own.
+    Contiguous,
+    /// A copy on the node's device.
+    Transfer,
+}
+
+impl Op {
+    /// The name errors and graphs show.
+    pub fn name(&self) -> &str {
+        match self {
+            Op::Data => "data",
+            Op::Scalar(_) => "scalar",
+            Op::Iota => "iota",
+            Op::Rand { .. } => "rand",
+            Op::Ewise(row) => row.name,
+            Op::Cast => "cast",
+            Op::View(ViewOp::Reshape(_)) => "reshape",
+            Op::View(ViewOp::Permute(_)) => "permute",
+            Op::View(ViewOp::Expand(_)) => "expand",
+            Op::View(ViewOp::Slice { .. }) => "slice",
+            Op::View(ViewOp::Unfold { .. }) => "unfold",
+            Op::View(ViewOp::Pad(_)) => "pad",
+            Op::Reduce { op, .. } => op.name(),
+            Op::Matmul => "matmul",
+            Op::Gather { .. } => "gather",
+            Op::Cat { .. } => "cat",
+            Op::Conv(c) => c.name(),
+            Op::Host(h) => h.name(),
+            Op::Custom(c) => c.name(),
+            Op::Var(_) => "var",
+            Op::Snapshot(_) => "snapshot",
+            Op::Detach => "detach",
+            Op::Contiguous => "contiguous",
+            Op::Transfer => "transfer",
+        }
+    }
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a reduction combines two elements. Maximum and minimum propagate NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReduceOp {
+    /// `a + b`, from 0.
+    Sum,
+    /// `a * b`, from 1.
+    Prod,
+    /// The larger.
+    Max,
+    /// The smaller.
+    Min,
+}
+
+impl ReduceOp {
+    /// Every reduction.
+    pub const ALL: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min];
+
+    /// The name graphs show.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReduceOp::Sum => "sum",
+            ReduceOp::Prod => "prod",
+            ReduceOp::Max => "amax",
+            ReduceOp::Min => "amin",
+        }
+    }
+
+    /// What it starts from, in a compute type.
+    pub fn identity(self, dtype: DType) -> Scalar {
+        let ends = |lo: bool| match dtype.compute() {
+            DType::Bool => Scalar::B(!lo),
+            DType::I64 => Scalar::I(if lo { i64::MIN } else { i64::MAX }),
+            _ => Scalar::F(if lo { f64::NEG_INFINITY } else { f64::INFINITY }),
+        };
+        match self {
+            ReduceOp::Sum => Scalar::I(0).cast(dtype),
+            ReduceOp::Prod => Scalar::I(1).cast(dtype),
+            ReduceOp::Max => ends(true),
+            ReduceOp::Min => ends(false),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Plans by structure.
+
+use super::{
+    codegen, fuse,
+    linear::Linear,
+    lower::{self, Item, Kind, Lowered, Opaque},
+    memory::{self, Lifetime},
+    steps::{Home, Output, Plan, Ref, Step},
+};
+use crate::{Device, Result, backend::Matmul, kernel::Kernel, view::View};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+type Key = (usize, u64, u64);
+
+static PLANS: Mutex<Option<HashMap<Key, Arc<Plan>>>> = Mutex::new(None);
+static MADE: AtomicUsize = AtomicUsize::new(0);
+/// Beyond this many, the cache starts anew: programs whose shapes never repeat must not grow without end.
+const MOST: usize = 4096;
+
+/// How many plans this process has made (a training loop makes one, then replays it).
+pub fn plans_made() -> usize {
+    MADE.load(Relaxed)
+}
+
+/// The plan for a graph: from the cache, or new.
+pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
+    let key = (std::ptr::from_ref(graph.device.backend()).cast::<()>() as usize, graph.key.0, graph.key.1);
+    let lock = || PLANS.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(p) = lock().get_or_insert_default().get(&key) {
+        return Ok(p.clone());
+    }
+    let plan = Arc::new(make(graph)?);
+    MADE.fetch_add(1, Relaxed);
+    let mut guard = lock();
+    let plans = guard.get_or_insert_default();
+    if plans.len() >= MOST {
+        plans.clear();
+    }
+    plans.insert(key, plan.clone());
+    Ok(plan)
+}
+
+/// Plans a graph.
+fn make(graph: &Linear) -> Result<Plan> {
+    let lowered = lower::lower(graph);
+    let fused = fuse::fuse(&lowered, graph.device.backend().limits());
+    let mut b = Builder { items: &lowered.items, buffer: vec![None; lowered.items.len()], homes: vec![], lives: vec![] };
+    // Sources and stored items get buffers; which ones outlive the run is known from the roots.
+    let outputs = outputs(graph, &lowered, &fused);
+    let mut outlives = vec![false; lowered.items.len()];
+    outputs.iter().for_each(|o| outlives[o.1] = true);
+    let mut steps = vec![];
+    for g in 0..fused.groups.len() {
+        let group = &fused.groups[g];
+        let at = steps.len();
+        for &i in &group.items {
+            if fused.stored[i] {
+                b.define(i, outlives[i], at);
+            }
+        }
+        if group.opaque {
+            b.opaque(group.items[0], graph.device, &mut steps)?;
+        } else {
+            let made = codegen::generate(&lowered.items, &fused, g);
+            let args = made.args.iter().map(|&i| b.reference(i, 0, at)).collect();
+            let nodes = group.items.iter().map(|&i| lowered.items[i].node).collect();
+            steps.push(kernel_step(graph.device, made.kernel, args, made.params, nodes)?);
+        }
+    }
+    let lives: Vec<Lifetime> = b.lives.iter().map(|l| l.1).collect();
+    let (places, arena) = memory::arrange(&lives);
+    for ((buffer, life), at) in b.lives.iter().zip(places) {
+        b.homes[*buffer] = Home::Arena { at, bytes: life.bytes };
+    }
+    let outputs = outputs
+        .into_iter()
+        .map(|(node, item, view)| {
+            let buffer = b.buffer_of(item);
+            Output { node, buffer, view }
+        })
+        .collect();
+    Ok(Plan { device: graph.device, steps, buffers: b.homes, arena, outputs })
+}
+
+fn kernel_step(device: Device, kernel: Kernel, args: Vec<Ref>, params: Vec<usize>, nodes: Vec<usize>) -> Result<Step> {
+    let exe = device.backend().compile(&kernel)?;
+    Ok(Step::Kernel { kernel, exe, args, params, nodes })
+}
+
+/// What the run leaves behind: wanted nodes, and what a later gradient can use of what is stored anyway.
+fn outputs(graph: &Linear, l: &Lowered, fused: &fuse::Fused) -> Vec<(usize, usize, View)> {
+    let mut out: Vec<(usize, usize, View)> = l.roots.iter().map(|(n, e)| (*n, e.base, e.view.clone())).collect();
+    for (i, item) in l.items.iter().enumerate() {
+        let node = &graph.nodes[item.node];
+        let own = node.tensor.shape() == &item.shape && !matches!(item.kind, Kind::Leaf(_) | Kind::Copy);
+        if fused.stored[i] && own && node.keep && !node.wanted {
+            out.push((item.node, i, View::contiguous(&item.shape)));
+        }
+    }
+    out
+}
+
+struct Builder<'a> {
+    items: &'a [Item],
+    buffer: Vec<Option<usize>>,
+    homes: Vec<Home>,
+    lives: Vec<(usize, Lifetime)>,
+}
+
+impl Builder<'_> {
+    fn buffer_of(&mut self, i: usize) -> usize {
+        if let Some(b) = self.buffer[i] {
+            return b;
+        }
+        let Kind::Leaf(node) = self.items[i].kind else {
+            // Stored items were defined before anything reads them; a source without a buffer is copied first.
+            unreachable!("item {i} has no buffer");
+        };
+        self.homes.push(Home::Leaf(node));
+        self.buffer[i] = Some(self.homes.len() - 1);
+        self.homes.len() - 1
+    }
+
+    /// Gives a stored item its buffer.
+    fn define(&mut self, i: usize, outlives: bool, step: usize) {
+        let bytes = self.items[i].shape.numel() * self.items[i].dtype.size();
+        let b = self.homes.len();
+        self.homes.push(Home::Own { bytes });
+        self.buffer[i] = Some(b);
+        if !outlives {
+            self.lives.push((b, Lifetime { bytes, from: step, to: step }));
+        }
+    }
+
+    /// A reference from step `step`, which keeps the buffer alive until then.
+    fn reference(&mut self, i: usize, offset: isize, step: usize) -> Ref {
+        let buffer = self.buffer_of(i);
+        if let Ok(at) = self.lives.binary_search_by_key(&buffer, |l| l.0) {
+            self.lives[at].1.to = step;
+        }
+        Ref { buffer, offset }
+    }
+
+    fn opaque(&mut self, i: usize, device: Device, steps: &mut Vec<Step>) -> Result<()> {
+        let item = &self.items[i];
+        let at = steps.len();
+        let Kind::Opaque(kind) = &item.kind else { return Ok(()) };
+        if let Opaque::Cat(axis) = kind {
+            return self.cat(i, *axis, device, steps);
+        }
+        let inputs: Vec<Ref> = item.inputs.iter().map(|e| self.reference(e.base, e.view.offset, at)).collect();
+        let out = self.reference(i, 0, at);
+        let node = item.node;
+        let with_types = |inputs: Vec<Ref>| {
+            let ins = inputs.into_iter().zip(&item.inputs).map(|(r, e)| (r, self.items[e.base].dtype, e.view.shape.clone()));
+            ins.chain([(out, item.dtype, item.shape.clone())]).collect::<Vec<_>>()
+        };
+        steps.push(match kind {
+            Opaque::Matmul => {
+                let (a, b) = (&item.inputs[0].view, &item.inputs[1].view);
+                let r = item.shape.rank();
+                let spec = Matmul {
+                    dtype: item.dtype,
+                    batch: item.shape[..r - 2].to_vec(),
+                    mkn: [item.shape[r - 2], a.shape[r - 1], item.shape[r - 1]],
+                    a: a.strides.to_vec(),
+                    b: b.strides.to_vec(),
+                };
+                Step::Matmul { spec, args: [inputs[0], inputs[1], out], node }
+            }
+            Opaque::Conv(spec) => {
+                Step::Conv { spec: spec.clone(), dtype: item.dtype, args: [inputs[0], inputs[1], out], node }
+            }
+            Opaque::Host(op) => Step::Host { op: op.clone(), args: with_types(inputs), node },
+            Opaque::Custom(op) => Step::Custom { op: op.clone(), args: with_types(inputs), node },
+            Opaque::Cat(_) => return Ok(()),
+        });
+        Ok(())
+    }
+
+    /// One copy an input, each into its part of the result.
+    fn cat(&mut self, i: usize, axis: usize, device: Device, steps: &mut Vec<Step>) -> Result<()> {
+        let item = &self.items[i];
+        let strides = item.shape.strides();
+        let mut from = 0isize;
+        for e in &item.inputs {
+            let n = e.view.shape[axis];
+            if e.view.shape.numel() > 0 {
+                let kernel = codegen::copy_kernel(&e.view, &strides, item.dtype);
+                let src = self.reference(e.base, 0, steps.len());
+                let dst = self.reference(i, from * strides[axis], steps.len());
+                steps.push(kernel_step(device, kernel, vec![src, dst], vec![], vec![item.node])?);
+            }
+            from += n as isize;
+        }
+        Ok(())
+    }
+}

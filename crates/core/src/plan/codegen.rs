@@ -1,0 +1,301 @@
+//! The kernel of a group.
+
+use super::{
+    fuse::{Fused, Group, Place},
+    lower::{Edge, Item, Kind},
+};
+use crate::{
+    DType, Shape,
+    kernel::{Access, Arg, Inst, InstKind, Kernel, Level, Lookup, Order, Source, Val},
+    view::{View, ViewOp},
+};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+/// A kernel, and what its buffers and parameters stand for.
+pub struct Generated {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The item behind each buffer.
+    pub args: Vec<usize>,
+    /// The plan's scalar argument behind each parameter.
+    pub params: Vec<usize>,
+}
+
+/// Writes the kernel of group `g`.
+pub fn generate(items: &[Item], fused: &Fused, g: usize) -> Generated {
+    let group = &fused.groups[g];
+    let axes = group.axes.clone().unwrap_or_default();
+    let kept: Vec<usize> = (0..group.space.rank()).filter(|d| !axes.contains(d)).collect();
+    let mut c = Codegen {
+        items,
+        fused,
+        g,
+        group,
+        axes_order: kept.iter().chain(axes.iter()).copied().collect(),
+        map_rank: kept.len(),
+        out: Generated {
+            kernel: Kernel {
+                map: kept.iter().map(|&d| group.space[d]).collect(),
+                reduce: axes.iter().map(|&d| group.space[d]).collect(),
+                args: vec![],
+                params: vec![],
+                insts: vec![],
+                order: order(items, group),
+            },
+            args: vec![],
+            params: vec![],
+        },
+        values: HashMap::new(),
+        loads: HashMap::new(),
+    };
+    for &i in &group.items {
+        c.item(i);
+    }
+    debug_assert_eq!(crate::kernel::verify(&c.out.kernel), Ok(()), "\n{}", c.out.kernel);
+    c.out
+}
+
+/// Rows when the innermost axis of what is read is reduced, columns when it is kept.
+fn order(items: &[Item], group: &Group) -> Order {
+    let Some(axes) = &group.axes else { return Order::ROWS };
+    let cols: usize = axes.iter().map(|&a| group.space[a]).product();
+    if cols < 2 {
+        return Order::ROWS;
+    }
+    // The largest thing that is loaded decides: along which axis does it lie in memory?
+    let mut best: Option<(usize, bool)> = None;
+    for e in group.items.iter().flat_map(|&i| &items[i].inputs) {
+        if e.view.shape != group.space {
+            continue;
+        }
+        let (mut touched, mut inner) = (1usize, None::<(isize, usize)>);
+        for d in 0..group.space.rank() {
+            let (n, s) = (group.space[d], e.view.strides[d].abs());
+            if n > 1 && s != 0 {
+                touched *= n;
+                if inner.is_none_or(|(best, _)| s < best) {
+                    inner = Some((s, d));
+                }
+            }
+        }
+        if let Some((_, d)) = inner
+            && best.is_none_or(|(t, _)| touched > t)
+        {
+            best = Some((touched, axes.contains(&d)));
+        }
+    }
+    match best {
+        Some((_, false)) => Order::COLUMNS,
+        Some((_, true)) | None => Order::ROWS,
+    }
+}
+
+struct Codegen<'a> {
+    items: &'a [Item],
+    fused: &'a Fused,
+    g: usize,
+    group: &'a Group,
+    /// Axes of the space in kernel order: kept ones, then reduced ones.
+    axes_order: Vec<usize>,
+    map_rank: usize,
+    out: Generated,
+    values: HashMap<usize, Val>,
+    loads: HashMap<(usize, View), Val>,
+}
+
+impl Codegen<'_> {
+    fn emit(&mut self, kind: InstKind, dtype: DType, level: Level) -> Val {
+        self.out.kernel.insts.push(Inst { kind, dtype, level });
+        self.out.kernel.insts.len() - 1
+    }
+
+    fn level(&self, v: Val) -> Level {
+        self.out.kernel.insts[v].level
+    }
+
+    fn item(&mut self, i: usize) {
+        let item = &self.items[i];
+        let row = matches!(self.fused.place[i], Place::Group { row: true, .. });
+        let reduces = matches!(item.kind, Kind::Reduce(..));
+        let target = if row && !reduces { self.group.row_shape() } else { self.group.space.clone() };
+        let value = self.compute(i, &target);
+        self.values.insert(i, value);
+        if self.fused.stored[i] {
+            let shape = if row { self.group.row_shape() } else { self.group.space.clone() };
+            let access = self.access(&View::contiguous(&shape));
+            let arg = self.arg(i, item.dtype, true);
+            let level = match (row, self.group.axes.is_some()) {
+                (true, _) => Level::Row,
+                (false, _) => Level::Elem,
+            };
+            self.emit(InstKind::Store { arg, access, value }, item.dtype, level);
+        }
+    }
+
+    /// The value of an item at points of `target` (the space, or its rows).
+    fn compute(&mut self, i: usize, target: &Shape) -> Val {
+        let item = &self.items[i];
+        match &item.kind {
+            Kind::Ewise(row) => {
+                let vals: SmallVec<[Val; 3]> = item.inputs.iter().map(|e| self.read(e, target)).collect();
+                let level = vals.iter().map(|&v| self.level(v)).max().unwrap_or(Level::Uniform);
+                self.emit(InstKind::Ewise(row, vals), item.dtype, level)
+            }
+            Kind::Cast => {
+                let v = self.read(&item.inputs[0], target);
+                let level = self.level(v);
+                if self.out.kernel.insts[v].dtype == item.dtype { v } else { self.emit(InstKind::Cast(v), item.dtype, level) }
+            }
+            Kind::Copy => self.read(&item.inputs[0], target),
+            Kind::Reduce(op, _) => {
+                let mut v = self.read(&item.inputs[0], target);
+                if self.level(v) < Level::Elem {
+                    // The same number at every element: a conversion to its own type says so.
+                    v = self.emit(InstKind::Cast(v), item.dtype, Level::Elem);
+                }
+                self.emit(InstKind::Reduce(*op, v), item.dtype, Level::Row)
+            }
+            Kind::Gather(axis) => self.gather(item, *axis, target),
+            Kind::Leaf(_) | Kind::Scalar(_) | Kind::Iota | Kind::Rand(_) | Kind::Opaque(_) => {
+                self.read(&Edge::whole(i, &item.shape), target)
+            }
+        }
+    }
+
+    fn gather(&mut self, item: &Item, axis: usize, target: &Shape) -> Val {
+        let index = self.read(&item.inputs[1], target);
+        let x = &item.inputs[0];
+        let (stride, size) = (x.view.strides[axis], x.view.shape[axis]);
+        // Of the table's own axes all but the looked-up one move with the result's.
+        let mut view = View { shape: item.shape.clone(), ..x.view.clone() };
+        view.strides[axis] = 0;
+        let view = view.apply(&ViewOp::Reshape(target.clone())).unwrap_or(view);
+        let mut access = self.access(&view);
+        access.lookup.push(Lookup { value: index, stride, size });
+        let level = self.access_level(&access).max(self.level(index));
+        let arg = self.arg(x.base, item.dtype, false);
+        self.emit(InstKind::Load { source: Source::Arg(arg), access }, item.dtype, level)
+    }
+
+    /// What an edge reads at points of `target`.
+    fn read(&mut self, e: &Edge, target: &Shape) -> Val {
+        let item = &self.items[e.base];
+        if matches!(self.fused.place[e.base], Place::Group { group, .. } if group == self.g)
+            && let Some(&v) = self.values.get(&e.base)
+        {
+            return v;
+        }
+        if let Kind::Scalar(p) = item.kind
+            && e.view.bounds.is_empty()
+        {
+            return self.param(p, item.dtype);
+        }
+        // The fuser only lets an item in where this works.
+        let view = if e.view.shape == *target {
+            e.view.clone()
+        } else {
+            e.view.apply(&ViewOp::Reshape(target.clone())).unwrap_or_else(|| e.view.clone())
+        };
+        if let Some(&v) = self.loads.get(&(e.base, view.clone())) {
+            return v;
+        }
+        let access = self.access(&view);
+        let level = self.access_level(&access);
+        let dtype = item.dtype;
+        let v = match item.kind {
+            Kind::Scalar(p) => {
+                // A padded constant: 1 inside the bounds, 0 outside, times the number.
+                let one = self.emit(InstKind::Load { source: Source::Iota, access: Access { offset: 1, strides: vec![0; access.strides.len()], ..access } }, DType::I64, level);
+                let zero = self.emit(InstKind::Const(crate::Scalar::I(0)), DType::I64, Level::Uniform);
+                let inside = self.emit(InstKind::Ewise(&crate::op::ewise::NE, SmallVec::from_slice(&[one, zero])), DType::Bool, level);
+                let p = self.param(p, dtype);
+                let none = self.emit(InstKind::Const(crate::Scalar::I(0).cast(dtype)), dtype, Level::Uniform);
+                self.emit(InstKind::Ewise(&crate::op::ewise::WHERE, SmallVec::from_slice(&[inside, p, none])), dtype, level)
+            }
+            Kind::Iota => {
+                let v = self.emit(InstKind::Load { source: Source::Iota, access }, DType::I64, level);
+                if dtype == DType::I64 { v } else { self.emit(InstKind::Cast(v), dtype, level) }
+            }
+            Kind::Rand(p) => {
+                let (seed, stream) = (self.param_index(p, DType::I64), self.param_index(p + 1, DType::I64));
+                self.emit(InstKind::Load { source: Source::Rand { seed, stream }, access }, dtype, level)
+            }
+            _ => {
+                let arg = self.arg(e.base, dtype, false);
+                self.emit(InstKind::Load { source: Source::Arg(arg), access }, dtype, level)
+            }
+        };
+        self.loads.insert((e.base, view), v);
+        v
+    }
+
+    fn param(&mut self, p: usize, dtype: DType) -> Val {
+        let index = self.param_index(p, dtype);
+        let known = self.out.kernel.insts.iter().position(|i| i.kind == InstKind::Param(index));
+        known.unwrap_or_else(|| self.emit(InstKind::Param(index), dtype, Level::Uniform))
+    }
+
+    fn param_index(&mut self, p: usize, dtype: DType) -> usize {
+        self.out.params.iter().position(|&q| q == p).unwrap_or_else(|| {
+            self.out.params.push(p);
+            self.out.kernel.params.push(dtype);
+            self.out.params.len() - 1
+        })
+    }
+
+    fn arg(&mut self, item: usize, dtype: DType, written: bool) -> usize {
+        self.out.args.iter().position(|&a| a == item).unwrap_or_else(|| {
+            self.out.args.push(item);
+            self.out.kernel.args.push(Arg { dtype, written });
+            self.out.args.len() - 1
+        })
+    }
+
+    /// A view of the space (or its rows) as an address in kernel axes.
+    fn access(&self, view: &View) -> Access {
+        let pick = |c: &[isize]| self.axes_order.iter().map(|&d| if view.shape[d] == 1 { 0 } else { c[d] }).collect::<Vec<_>>();
+        Access {
+            strides: pick(&view.strides),
+            offset: view.offset,
+            bounds: view
+                .bounds
+                .iter()
+                .map(|b| crate::view::Bound { coefs: pick(&b.coefs).into(), lo: b.lo, hi: b.hi })
+                .collect(),
+            lookup: vec![],
+        }
+    }
+
+    fn access_level(&self, a: &Access) -> Level {
+        let varies = |r: std::ops::Range<usize>| {
+            a.strides[r.clone()].iter().any(|&s| s != 0) || a.bounds.iter().any(|b| b.coefs[r.clone()].iter().any(|&c| c != 0))
+        };
+        if self.map_rank < a.strides.len() && varies(self.map_rank..a.strides.len()) {
+            Level::Elem
+        } else if varies(0..self.map_rank) {
+            // Without a reduce space there are no rows: every map point is an element.
+            if self.group.axes.is_some() { Level::Row } else { Level::Elem }
+        } else {
+            Level::Uniform
+        }
+    }
+}
+
+/// A copy of what `from` shows into a buffer with the given strides.
+pub fn copy_kernel(from: &View, to: &[isize], dtype: DType) -> Kernel {
+    let load = Access { strides: from.strides.to_vec(), offset: from.offset, ..Access::default() };
+    let store = Access { strides: to.to_vec(), ..Access::default() };
+    let elem = |kind| Inst { kind, dtype, level: Level::Elem };
+    Kernel {
+        map: from.shape.to_vec(),
+        reduce: vec![],
+        args: vec![Arg { dtype, written: false }, Arg { dtype, written: true }],
+        params: vec![],
+        insts: vec![
+            elem(InstKind::Load { source: Source::Arg(0), access: load }),
+            elem(InstKind::Store { arg: 1, access: store, value: 0 }),
+        ],
+        order: Order::ROWS,
+    }
+}

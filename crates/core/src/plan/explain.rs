@@ -1,0 +1,119 @@
+//! A plan as text: what runs, what each kernel fuses, bytes, arithmetic and memory.
+
+use super::{
+    cache::plan_for,
+    linear::linearize,
+    steps::{Home, Step},
+};
+use crate::{Result, Tensor, kernel::Kernel};
+use std::fmt;
+
+/// One step of a plan, described.
+#[derive(Clone, Debug)]
+pub struct StepInfo {
+    /// `kernel`, `matmul`, `conv`, or the routine's name.
+    pub what: String,
+    /// The operations it does, in order.
+    pub ops: Vec<String>,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Arithmetic operations.
+    pub flops: u64,
+    /// The loop itself, for kernels.
+    pub kernel: Option<Kernel>,
+}
+
+/// What would run if a tensor were read now.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The steps, in order.
+    pub steps: Vec<StepInfo>,
+    /// Bytes of intermediate memory.
+    pub arena: usize,
+    /// Bytes that stay behind.
+    pub kept: usize,
+}
+
+impl Explanation {
+    /// Number of kernels and calls.
+    pub fn launches(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+/// Plans the tensors without running anything.
+pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
+    let roots: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| t.node().value().is_none()).collect();
+    let Some(first) = roots.first() else {
+        return Ok(Explanation { steps: vec![], arena: 0, kept: 0 });
+    };
+    let graph = linearize(&roots, first.device());
+    let plan = plan_for(&graph)?;
+    let name = |n: usize| graph.nodes[n].tensor.op_name().to_string();
+    let size = |n: usize| (graph.nodes[n].tensor.numel() * graph.nodes[n].tensor.dtype().size()) as u64;
+    let steps = plan
+        .steps
+        .iter()
+        .map(|s| match s {
+            Step::Kernel { kernel, nodes, .. } => StepInfo {
+                what: "kernel".into(),
+                ops: nodes.iter().map(|&n| name(n)).collect(),
+                bytes: kernel.bytes(),
+                flops: kernel.flops(),
+                kernel: Some(kernel.clone()),
+            },
+            Step::Matmul { spec, node, .. } => {
+                let [m, k, n] = spec.mkn;
+                let batch: usize = spec.batch.iter().product();
+                let bytes = ((m * k + k * n + m * n) * batch * spec.dtype.size()) as u64;
+                StepInfo { what: format!("matmul {batch} x [{m}, {k}] @ [{k}, {n}]"), ops: vec![name(*node)], bytes, flops: spec.flops(), kernel: None }
+            }
+            Step::Conv { spec, dtype, node, .. } => {
+                let bytes = ((spec.input.numel() + spec.weight.numel() + spec.output.numel()) * dtype.size()) as u64;
+                StepInfo { what: format!("conv {} * {}", spec.input, spec.weight), ops: vec![name(*node)], bytes, flops: spec.flops(), kernel: None }
+            }
+            Step::Host { node, args, .. } | Step::Custom { node, args, .. } => {
+                let bytes = args.iter().map(|(_, d, s)| (s.numel() * d.size()) as u64).sum();
+                StepInfo { what: name(*node), ops: vec![name(*node)], bytes, flops: 0, kernel: None }
+            }
+        })
+        .collect();
+    let kept = plan.outputs.iter().filter(|o| matches!(plan.buffers[o.buffer], Home::Own { .. })).map(|o| size(o.node) as usize).sum();
+    Ok(Explanation { steps, arena: plan.arena, kept })
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, s) in self.steps.iter().enumerate() {
+            write!(f, "{i:3}  {}", s.what)?;
+            if let Some(k) = &s.kernel {
+                write!(f, " {:?}", k.map)?;
+                if !k.reduce.is_empty() {
+                    write!(f, " over {:?}", k.reduce)?;
+                }
+                write!(f, ": {}", s.ops.join(" "))?;
+            }
+            writeln!(f, "  ({}, {} flop)", human(s.bytes), s.flops)?;
+        }
+        let bytes: u64 = self.steps.iter().map(|s| s.bytes).sum();
+        let flops: u64 = self.steps.iter().map(|s| s.flops).sum();
+        write!(
+            f,
+            "{} steps, {} moved, {flops} flop; memory: {} for intermediates, {} for results",
+            self.steps.len(),
+            human(bytes),
+            human(self.arena as u64),
+            human(self.kept as u64)
+        )
+    }
+}
+
+/// Bytes as people read them.
+fn human(b: u64) -> String {
+    match b {
+        0..1024 => format!("{b} B"),
+        1024..1_048_576 => format!("{:.1} KiB", b as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", b as f64 / 1_048_576.0),
+        _ => format!("{:.2} GiB", b as f64 / 1_073_741_824.0),
+    }
+}

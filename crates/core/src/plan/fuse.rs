@@ -1,0 +1,362 @@
+//! Which items share a kernel.
+//!
+//! A group has a space: a shape, and the axes over which it reduces (perhaps none yet). An item joins the group of one
+//! of its inputs when their spaces agree: same elements one to one; a row of the group (its reduced axes gone) one to
+//! one; or a row broadcast back over the elements. Groups carry a rank that is larger than the ranks of all groups they
+//! read from, and an item joins only where that stays true: so no two groups ever wait for each other, and the check
+//! costs nothing.
+
+use super::lower::{Edge, Item, Kind, Lowered};
+use crate::{Shape, backend::Limits, view::ViewOp};
+use smallvec::SmallVec;
+
+/// Where an item is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody needs it.
+    Dead,
+    /// It is a source.
+    Source,
+    /// Inside a group, once an element or once a row.
+    Group {
+        /// Which group.
+        group: usize,
+        /// Once a row of the group instead of once an element.
+        row: bool,
+    },
+}
+
+/// Items that become one kernel (or one library call).
+pub struct Group {
+    /// The space its elements run over.
+    pub space: Shape,
+    /// The axes it reduces.
+    pub axes: Option<SmallVec<[usize; 6]>>,
+    /// Its items, in order.
+    pub items: Vec<usize>,
+    /// A library call; nothing joins it.
+    pub opaque: bool,
+    rank: usize,
+    read_by_others: bool,
+    merged_into: Option<usize>,
+    loads: usize,
+}
+
+impl Group {
+    /// The space with reduced axes of extent 1.
+    pub fn row_shape(&self) -> Shape {
+        let mut s = self.space.clone();
+        for &a in self.axes.iter().flatten() {
+            s.0[a] = 1;
+        }
+        s
+    }
+}
+
+/// The groups of a graph.
+pub struct Fused {
+    /// In an order that can run.
+    pub groups: Vec<Group>,
+    /// Where each item is.
+    pub place: Vec<Place>,
+    /// Which items need a buffer.
+    pub stored: Vec<bool>,
+}
+
+/// Groups the items.
+pub fn fuse(l: &Lowered, limits: &Limits) -> Fused {
+    let live = live(l);
+    let mut f = Fuser { items: &l.items, groups: vec![], place: vec![Place::Dead; l.items.len()], limits };
+    for i in 0..l.items.len() {
+        if live[i] {
+            f.place[i] = match l.items[i].kind {
+                Kind::Leaf(_) | Kind::Scalar(_) | Kind::Iota | Kind::Rand(_) => Place::Source,
+                Kind::Opaque(_) => f.alone(i, true),
+                _ => f.assign(i),
+            };
+        }
+    }
+    f.merge_siblings();
+    let (place, groups) = f.settle();
+    let stored = stored(l, &place);
+    let (groups, place) = schedule(&l.items, groups, place);
+    Fused { groups, place, stored }
+}
+
+fn live(l: &Lowered) -> Vec<bool> {
+    let mut live = vec![false; l.items.len()];
+    l.roots.iter().for_each(|(_, e)| live[e.base] = true);
+    // Items come after what they read, so one sweep backwards reaches everything.
+    for i in (0..l.items.len()).rev() {
+        if live[i] {
+            l.items[i].inputs.iter().for_each(|e| live[e.base] = true);
+        }
+    }
+    live
+}
+
+struct Fuser<'a> {
+    items: &'a [Item],
+    groups: Vec<Group>,
+    place: Vec<Place>,
+    limits: &'a Limits,
+}
+
+impl Fuser<'_> {
+    fn find(&self, mut g: usize) -> usize {
+        while let Some(to) = self.groups[g].merged_into {
+            g = to;
+        }
+        g
+    }
+
+    /// The group and row flag of an item, if it is in one.
+    fn at(&self, item: usize) -> Option<(usize, bool)> {
+        match self.place[item] {
+            Place::Group { group, row } => Some((self.find(group), row)),
+            Place::Dead | Place::Source => None,
+        }
+    }
+
+    /// A group of its own.
+    fn alone(&mut self, i: usize, opaque: bool) -> Place {
+        let item = &self.items[i];
+        let (space, axes) = match &item.kind {
+            Kind::Reduce(_, axes) => (item.inputs[0].view.shape.clone(), Some(axes.clone())),
+            _ => (item.shape.clone(), None),
+        };
+        let row = axes.is_some();
+        let rank = 1 + item.inputs.iter().filter_map(|e| self.at(e.base)).map(|(g, _)| self.groups[g].rank).max().unwrap_or(0);
+        let group = self.groups.len();
+        for e in &item.inputs {
+            if let Some((g, _)) = self.at(e.base) {
+                self.groups[g].read_by_others = true;
+            }
+        }
+        let loads = item.inputs.len();
+        self.groups.push(Group { space, axes, items: vec![i], opaque, rank, read_by_others: false, merged_into: None, loads });
+        Place::Group { group, row }
+    }
+
+    fn assign(&mut self, i: usize) -> Place {
+        let mut candidates: SmallVec<[usize; 3]> =
+            self.items[i].inputs.iter().filter_map(|e| self.at(e.base)).map(|(g, _)| g).filter(|&g| !self.groups[g].opaque).collect();
+        candidates.sort_by_key(|&g| std::cmp::Reverse(self.groups[g].rank));
+        candidates.dedup();
+        for &g in &candidates {
+            if let Some(row) = self.fits(i, g) {
+                self.join(i, g);
+                return Place::Group { group: g, row };
+            }
+        }
+        self.alone(i, false)
+    }
+
+    /// Whether item `i` may be computed inside group `g`: then, whether as a row.
+    fn fits(&self, i: usize, g: usize) -> Option<bool> {
+        let (item, group) = (&self.items[i], &self.groups[g]);
+        if group.items.len() >= self.limits.max_insts / 4 || group.loads + 2 * item.inputs.len() > self.limits.max_args {
+            return None;
+        }
+        // Everything from outside must come from groups that run before: of a lower rank, or, while nobody reads this
+        // group (so nothing can wait for it), of any rank, and this group's rank goes up.
+        let late = |e: &Edge| self.at(e.base).is_some_and(|(h, _)| h != g && self.groups[h].rank >= group.rank);
+        if group.read_by_others && item.inputs.iter().any(late) {
+            return None;
+        }
+        if let Kind::Reduce(_, axes) = &item.kind {
+            let e = &item.inputs[0];
+            let same = group.axes.as_ref().is_none_or(|a| a == axes);
+            return (same && self.readable(e, g)).then_some(true);
+        }
+        let row = self.items[i].inputs.iter().all(|e| self.at(e.base).is_none_or(|(h, r)| h != g || r))
+            && item.shape.numel() == group.row_shape().numel()
+            && group.axes.is_some()
+            && item.inputs.iter().filter(|e| self.at(e.base).is_some_and(|(h, _)| h == g)).all(|e| e.is_identity(self.items));
+        let target = if row { group.row_shape() } else { group.space.clone() };
+        if item.shape.numel() != target.numel() || (!row && item.shape != target) {
+            return None;
+        }
+        for (n, e) in item.inputs.iter().enumerate() {
+            match self.at(e.base) {
+                Some((h, _)) if h == g => {
+                    // What is looked up in must be a buffer, and this group has not written it yet.
+                    let looked_up = matches!(item.kind, Kind::Gather(_)) && n == 0;
+                    if looked_up || (!row && !self.readable(e, g)) {
+                        return None;
+                    }
+                }
+                _ => {
+                    if row && e.view.apply(&ViewOp::Reshape(target.clone())).is_none() {
+                        return None;
+                    }
+                }
+            }
+        }
+        if row && matches!(item.kind, Kind::Gather(_)) && item.shape != target {
+            return None;
+        }
+        Some(row)
+    }
+
+    /// Whether an edge into group `g` reads an element (one to one) or a row (broadcast).
+    fn readable(&self, e: &Edge, g: usize) -> bool {
+        match self.at(e.base) {
+            Some((h, false)) if h == g => e.is_identity(self.items) && e.view.shape == self.groups[g].space,
+            Some((h, true)) if h == g => self.is_row_broadcast(e, g),
+            _ => false,
+        }
+    }
+
+    fn is_row_broadcast(&self, e: &Edge, g: usize) -> bool {
+        let group = &self.groups[g];
+        let rows = group.row_shape();
+        let strides = rows.strides();
+        e.view.shape == group.space
+            && e.view.bounds.is_empty()
+            && e.view.offset == 0
+            && (0..rows.rank()).all(|d| {
+                let reduced = rows[d] != group.space[d];
+                group.space[d] == 1 || e.view.strides[d] == if reduced { 0 } else { strides[d] }
+            })
+    }
+
+    fn join(&mut self, i: usize, g: usize) {
+        let items = self.items;
+        let mut rank = self.groups[g].rank;
+        let mut loads = 0;
+        for e in &items[i].inputs {
+            match self.at(e.base) {
+                Some((h, _)) if h != g => {
+                    self.groups[h].read_by_others = true;
+                    rank = rank.max(self.groups[h].rank + 1);
+                    loads += 1;
+                }
+                None => loads += 1,
+                Some(_) => {}
+            }
+        }
+        let group = &mut self.groups[g];
+        group.rank = rank;
+        group.loads += loads;
+        group.items.push(i);
+        if let Kind::Reduce(_, axes) = &items[i].kind {
+            group.axes = Some(axes.clone());
+        }
+    }
+
+    /// Groups of one rank and space that read the same buffer become one kernel with several outputs.
+    fn merge_siblings(&mut self) {
+        use std::collections::HashMap;
+        let mut seen: HashMap<(usize, usize, Shape, Option<SmallVec<[usize; 6]>>), usize> = HashMap::new();
+        for g in 0..self.groups.len() {
+            if self.groups[g].opaque || self.groups[g].merged_into.is_some() {
+                continue;
+            }
+            let mut bases: SmallVec<[usize; 8]> = SmallVec::new();
+            for &i in &self.groups[g].items {
+                for e in &self.items[i].inputs {
+                    let outside = self.at(e.base).is_none_or(|(h, _)| h != g);
+                    let base = &self.items[e.base];
+                    let large = base.shape.numel() == self.groups[g].space.numel() && base.shape.numel() > 1;
+                    if outside && large && !base.kind.is_virtual() && !bases.contains(&e.base) {
+                        bases.push(e.base);
+                    }
+                }
+            }
+            for b in bases {
+                let group = &self.groups[g];
+                let key = (b, group.rank, group.space.clone(), group.axes.clone());
+                let Some(&other) = seen.get(&key) else {
+                    seen.insert(key, g);
+                    continue;
+                };
+                let other = self.find(other);
+                let items = self.groups[other].items.len() + self.groups[g].items.len();
+                let loads = self.groups[other].loads + self.groups[g].loads;
+                let same = other != g && self.groups[other].rank == self.groups[g].rank;
+                if same && items < self.limits.max_insts / 4 && 2 * loads <= self.limits.max_args {
+                    let moved = std::mem::take(&mut self.groups[g].items);
+                    let to = &mut self.groups[other];
+                    to.items.extend(moved);
+                    to.items.sort_unstable();
+                    to.loads = loads;
+                    self.groups[g].merged_into = Some(other);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Final places, with merged groups resolved.
+    fn settle(self) -> (Vec<Place>, Vec<Group>) {
+        let place = (0..self.place.len())
+            .map(|i| match self.at(i) {
+                Some((group, row)) => Place::Group { group, row },
+                None => self.place[i],
+            })
+            .collect();
+        (place, self.groups)
+    }
+}
+
+/// Items that somebody outside their group reads.
+fn stored(l: &Lowered, place: &[Place]) -> Vec<bool> {
+    let mut stored = vec![false; l.items.len()];
+    let group = |i: usize| match place[i] {
+        Place::Group { group, .. } => Some(group),
+        Place::Dead | Place::Source => None,
+    };
+    for (i, item) in l.items.iter().enumerate() {
+        if place[i] == Place::Dead {
+            continue;
+        }
+        for e in &item.inputs {
+            stored[e.base] |= group(e.base).is_some() && group(e.base) != group(i);
+        }
+    }
+    l.roots.iter().for_each(|(_, e)| stored[e.base] |= group(e.base).is_some());
+    stored
+}
+
+/// Groups in an order that can run: of those that are ready, the one whose first item is oldest.
+fn schedule(items: &[Item], groups: Vec<Group>, place: Vec<Place>) -> (Vec<Group>, Vec<Place>) {
+    use std::{cmp::Reverse, collections::BinaryHeap};
+    let at = |i: usize| match place[i] {
+        Place::Group { group, .. } => Some(group),
+        Place::Dead | Place::Source => None,
+    };
+    let mut readers: Vec<Vec<usize>> = vec![vec![]; groups.len()];
+    let mut waits = vec![0usize; groups.len()];
+    for (g, group) in groups.iter().enumerate() {
+        let mut from: Vec<usize> =
+            group.items.iter().flat_map(|&i| items[i].inputs.iter().filter_map(|e| at(e.base))).filter(|&h| h != g).collect();
+        from.sort_unstable();
+        from.dedup();
+        waits[g] = from.len();
+        from.into_iter().for_each(|h| readers[h].push(g));
+    }
+    let mut ready: BinaryHeap<Reverse<(usize, usize)>> =
+        (0..groups.len()).filter(|&g| waits[g] == 0 && !groups[g].items.is_empty()).map(|g| Reverse((groups[g].items[0], g))).collect();
+    let mut order = Vec::with_capacity(groups.len());
+    while let Some(Reverse((_, g))) = ready.pop() {
+        order.push(g);
+        for &r in &readers[g] {
+            waits[r] -= 1;
+            if waits[r] == 0 {
+                ready.push(Reverse((groups[r].items[0], r)));
+            }
+        }
+    }
+    let mut new = vec![usize::MAX; groups.len()];
+    order.iter().enumerate().for_each(|(n, &g)| new[g] = n);
+    let place = place
+        .into_iter()
+        .map(|p| match p {
+            Place::Group { group, row } => Place::Group { group: new[group], row },
+            p => p,
+        })
+        .collect();
+    let mut by_old: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
+    (order.into_iter().filter_map(|g| by_old[g].take()).collect(), place)
+}

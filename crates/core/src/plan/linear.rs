@@ -1,0 +1,187 @@
+//! One walk over the graph: nodes in order, what is wanted, and the hash of the structure.
+
+use crate::{
+    DType, Device, Scalar, Tensor,
+    graph::{IdMap, Value},
+    op::Op,
+    view::View,
+};
+use smallvec::SmallVec;
+use std::{
+    hash::{Hash, Hasher},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+/// A graph in order: inputs before users.
+pub struct Linear {
+    /// The nodes; those with a value are leaves.
+    pub nodes: Vec<LinearNode>,
+    /// Scalar arguments, in order.
+    pub scalars: Vec<Scalar>,
+    /// Hash of the structure.
+    pub key: (u64, u64),
+    /// Where all of it runs.
+    pub device: Device,
+}
+
+/// One node of it.
+pub struct LinearNode {
+    /// The tensor.
+    pub tensor: Tensor,
+    /// Places of its inputs; none for leaves.
+    pub inputs: SmallVec<[usize; 2]>,
+    /// Its value, for leaves.
+    pub value: Option<Value>,
+    /// Whether somebody outside will read it.
+    pub wanted: bool,
+    /// Whether a later gradient may read it, should it be stored anyway.
+    pub keep: bool,
+    /// First of its scalar arguments.
+    pub scalar: usize,
+}
+
+/// Collects the hash: two independent 64-bit mixes, so that a collision is out of the question.
+struct Mix(u64, u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for c in bytes.chunks(8) {
+            let mut w = [0; 8];
+            w[..c.len()].copy_from_slice(c);
+            self.write_u64(u64::from_le_bytes(w));
+        }
+    }
+    fn write_u64(&mut self, x: u64) {
+        self.0 = (self.0 ^ x).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        self.1 = (self.1.rotate_left(23) ^ x).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    }
+    fn write_usize(&mut self, x: usize) {
+        self.write_u64(x as u64);
+    }
+    fn write_u8(&mut self, x: u8) {
+        self.write_u64(x as u64);
+    }
+    fn write_isize(&mut self, x: isize) {
+        self.write_u64(x as u64);
+    }
+}
+
+/// Walks from `roots` to what has values, and hashes on the way.
+pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
+    let mut nodes: Vec<LinearNode> = Vec::new();
+    let mut place: IdMap<usize> = IdMap::default();
+    let mut inner_uses: Vec<usize> = Vec::new();
+    let mut stack: Vec<(Tensor, bool)> = Vec::new();
+    for root in roots {
+        stack.push((root.clone(), false));
+        while let Some((t, ready)) = stack.pop() {
+            if place.contains_key(&t.id()) {
+                continue;
+            }
+            if !ready {
+                let before = stack.len();
+                let leaf = t.node().peek(|inputs, value| {
+                    if value.is_none() {
+                        for i in inputs.iter().rev() {
+                            if !place.contains_key(&i.id()) {
+                                stack.push((i.clone(), false));
+                            }
+                        }
+                    }
+                    value.is_some()
+                });
+                if !leaf && stack.len() > before {
+                    // Itself first, so that it comes off the stack after its inputs.
+                    stack.insert(before, (t, true));
+                    continue;
+                }
+            }
+            let (inputs, value) = t.node().peek(|inputs, value| match value {
+                Some(v) => (SmallVec::new(), Some(v.clone())),
+                None => (inputs.iter().map(|i| place[&i.id()]).collect::<SmallVec<[usize; 2]>>(), None),
+            });
+            for &i in &inputs {
+                inner_uses[i] += 1;
+            }
+            place.insert(t.id(), nodes.len());
+            inner_uses.push(0);
+            nodes.push(LinearNode { tensor: t, inputs, value, wanted: false, keep: false, scalar: 0 });
+        }
+    }
+    for root in roots {
+        nodes[place[&root.id()]].wanted = true;
+    }
+    let mut scalars = Vec::new();
+    let mut h = Mix(1, 2);
+    for (n, &uses) in nodes.iter_mut().zip(&inner_uses) {
+        let node = n.tensor.node();
+        n.scalar = scalars.len();
+        if n.value.is_none() {
+            // One reference is ours, `uses` are the graph's: any other is somebody who may read it later.
+            n.wanted |= Arc::strong_count(&n.tensor.0) > uses + 1;
+            n.keep = node.requires_grad && !node.differentiated.load(Relaxed);
+            match node.op {
+                Op::Scalar(x) => scalars.push(x),
+                Op::Rand { seed, stream } => {
+                    scalars.push(Scalar::I(seed as i64));
+                    scalars.push(Scalar::I(stream as i64));
+                }
+                _ => {}
+            }
+        }
+        hash_node(n, &mut h);
+    }
+    Linear { nodes, scalars, key: (h.0, h.1), device }
+}
+
+fn hash_node(n: &LinearNode, h: &mut Mix) {
+    let node = n.tensor.node();
+    h.write_u64((node.dtype as u64) << 2 | (n.wanted as u64) << 1 | n.keep as u64);
+    h.write_usize(node.shape.len());
+    node.shape.iter().for_each(|&d| h.write_usize(d));
+    if let Some(v) = &n.value {
+        h.write_u64(1 << 40);
+        v.view.strides.iter().for_each(|&s| h.write_isize(s));
+        return;
+    }
+    n.inputs.iter().for_each(|&i| h.write_usize(i));
+    std::mem::discriminant(&node.op).hash(h);
+    match &node.op {
+        Op::Ewise(row) => h.write_usize(std::ptr::from_ref(*row) as usize),
+        Op::View(v) => v.hash(h),
+        Op::Reduce { op, axes } => (op, axes).hash(h),
+        Op::Gather { axis } | Op::Cat { axis } => axis.hash(h),
+        Op::Conv(c) => c.hash(h),
+        Op::Host(o) => o.hash(h),
+        // A custom operation is itself and no other: its parameters are its own business.
+        Op::Custom(c) => h.write_usize(Arc::as_ptr(c).cast::<()>() as usize),
+        Op::Data
+        | Op::Scalar(_)
+        | Op::Iota
+        | Op::Rand { .. }
+        | Op::Cast
+        | Op::Matmul
+        | Op::Var(_)
+        | Op::Snapshot(_)
+        | Op::Detach
+        | Op::Contiguous
+        | Op::Transfer => {}
+    }
+}
+
+/// The view under which a plan reads a leaf: its strides are structure, its offset is an argument.
+pub fn leaf_view(value: &Value) -> View {
+    View { offset: 0, ..value.view.clone() }
+}
+
+/// Types of a node's scalar arguments.
+pub fn scalar_dtypes(op: &Op, dtype: DType) -> SmallVec<[DType; 2]> {
+    match op {
+        Op::Scalar(_) => SmallVec::from_slice(&[dtype]),
+        Op::Rand { .. } => SmallVec::from_slice(&[DType::I64, DType::I64]),
+        _ => SmallVec::new(),
+    }
+}

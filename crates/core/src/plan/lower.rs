@@ -1,0 +1,269 @@
+//! From nodes to items: views become strides on the edges between computations.
+
+use super::linear::{Linear, leaf_view};
+use crate::{
+    DType, Shape,
+    op::{Conv, CustomOp, HostOp, Op, ReduceOp, ewise::Ewise},
+    view::{View, ViewOp},
+};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Something computed, or a source.
+pub struct Item {
+    /// What it is.
+    pub kind: Kind,
+    /// What it reads.
+    pub inputs: SmallVec<[Edge; 2]>,
+    /// Extents of the result.
+    pub shape: Shape,
+    /// Element type of the result.
+    pub dtype: DType,
+    /// The node it stands for.
+    pub node: usize,
+}
+
+/// Kinds of items.
+#[derive(Clone)]
+pub enum Kind {
+    /// A buffer that exists (place of the node in the linear graph).
+    Leaf(usize),
+    /// A scalar argument.
+    Scalar(usize),
+    /// 0, 1, 2, ...
+    Iota,
+    /// Random numbers under two scalar arguments.
+    Rand(usize),
+    /// A row of the elementwise table.
+    Ewise(&'static Ewise),
+    /// A conversion of type.
+    Cast,
+    /// Elements brought into row-major order.
+    Copy,
+    /// A reduction that keeps its axes.
+    Reduce(ReduceOp, SmallVec<[usize; 6]>),
+    /// A look-up along an axis: (buffer, index).
+    Gather(usize),
+    /// A library routine.
+    Opaque(Opaque),
+}
+
+/// Steps that are not loops of ours.
+#[derive(Clone)]
+pub enum Opaque {
+    /// Batched matrix product, strided inputs.
+    Matmul,
+    /// Convolution or a gradient of it.
+    Conv(Conv),
+    /// A host routine.
+    Host(HostOp),
+    /// A user's operation.
+    Custom(Arc<dyn CustomOp>),
+    /// Inputs side by side along an axis.
+    Cat(usize),
+}
+
+impl Kind {
+    /// Sources that have no buffer: they are computed where they are read.
+    pub fn is_virtual(&self) -> bool {
+        matches!(self, Kind::Scalar(_) | Kind::Iota | Kind::Rand(_))
+    }
+
+    /// Pure functions of one element at a time.
+    pub fn is_pointwise(&self) -> bool {
+        matches!(self, Kind::Ewise(_) | Kind::Cast)
+    }
+}
+
+/// How a computation reads an item.
+#[derive(Clone)]
+pub struct Edge {
+    /// The item.
+    pub base: usize,
+    /// Its elements under the views in between, as strides over the item's row-major order (or a leaf's own strides).
+    pub view: View,
+    /// Those views, innermost first.
+    ops: SmallVec<[ViewOp; 2]>,
+    /// Whether nobody else reads the item or the views in between.
+    sole: bool,
+}
+
+impl Edge {
+    /// An item as it is.
+    pub fn whole(base: usize, shape: &Shape) -> Edge {
+        Edge { base, view: View::contiguous(shape), ops: SmallVec::new(), sole: false }
+    }
+
+    /// Whether elements are read one to one in row-major order (reshapes included).
+    pub fn is_identity(&self, items: &[Item]) -> bool {
+        !matches!(items[self.base].kind, Kind::Leaf(_))
+            && self.view.is_contiguous()
+            && self.view.offset == 0
+            && self.view.shape.numel() == items[self.base].shape.numel()
+    }
+}
+
+/// The items of a graph and what is wanted of them.
+pub struct Lowered {
+    /// All items, inputs first.
+    pub items: Vec<Item>,
+    /// Wanted nodes: place in the linear graph, and where their elements are.
+    pub roots: Vec<(usize, Edge)>,
+}
+
+/// Lowers a graph.
+pub fn lower(graph: &Linear) -> Lowered {
+    let mut uses = vec![0usize; graph.nodes.len()];
+    for n in &graph.nodes {
+        n.inputs.iter().for_each(|&i| uses[i] += 1);
+    }
+    let mut l = Lower { items: vec![], edges: Vec::with_capacity(graph.nodes.len()) };
+    for (i, n) in graph.nodes.iter().enumerate() {
+        let node = n.tensor.node();
+        let sole = uses[i] == 1 && !n.wanted;
+        let edge = if let Some(v) = &n.value {
+            l.item(Kind::Leaf(i), SmallVec::new(), node.shape.clone(), node.dtype, i, Some(leaf_view(v)))
+        } else {
+            l.node(&node.op, n, &node.shape, node.dtype, i)
+        };
+        let edge = Edge { sole: sole && (edge.sole || edge.ops.is_empty()), ..edge };
+        l.edges.push(edge);
+    }
+    let mut roots = vec![];
+    for (i, n) in graph.nodes.iter().enumerate() {
+        if n.wanted && n.value.is_none() {
+            let e = l.edges[i].clone();
+            let e = l.buffer(e, false, i);
+            roots.push((i, e));
+        }
+    }
+    Lowered { items: l.items, roots }
+}
+
+struct Lower {
+    items: Vec<Item>,
+    edges: Vec<Edge>,
+}
+
+impl Lower {
+    fn item(
+        &mut self,
+        kind: Kind,
+        inputs: SmallVec<[Edge; 2]>,
+        shape: Shape,
+        dtype: DType,
+        node: usize,
+        view: Option<View>,
+    ) -> Edge {
+        let view = view.unwrap_or_else(|| View::contiguous(&shape));
+        self.items.push(Item { kind, inputs, shape, dtype, node });
+        Edge { view, ..Edge::whole(self.items.len() - 1, &Shape::default()) }
+    }
+
+    fn node(&mut self, op: &Op, n: &super::linear::LinearNode, shape: &Shape, dtype: DType, i: usize) -> Edge {
+        let input = |l: &Lower, k: usize| l.edges[n.inputs[k]].clone();
+        let all = |l: &Lower| n.inputs.iter().map(|&k| l.edges[k].clone()).collect::<SmallVec<[Edge; 2]>>();
+        let kind = match op {
+            Op::Snapshot(_) | Op::Detach | Op::Var(_) | Op::Transfer | Op::Data => return input(self, 0),
+            Op::View(v) => return self.view(input(self, 0), v, i),
+            Op::Scalar(_) => Kind::Scalar(n.scalar),
+            Op::Iota => Kind::Iota,
+            Op::Rand { .. } => Kind::Rand(n.scalar),
+            Op::Ewise(row) => Kind::Ewise(row),
+            Op::Cast => Kind::Cast,
+            Op::Contiguous => Kind::Copy,
+            Op::Reduce { op, axes } => Kind::Reduce(*op, axes.clone()),
+            Op::Gather { axis } => {
+                let x = input(self, 0);
+                let x = self.buffer(x, false, i);
+                let index = self.push(input(self, 1), 0);
+                let inputs = SmallVec::from_iter([x, index]);
+                return self.item(Kind::Gather(*axis), inputs, shape.clone(), dtype, i, None);
+            }
+            Op::Matmul => Kind::Opaque(Opaque::Matmul),
+            Op::Conv(c) => Kind::Opaque(Opaque::Conv(c.clone())),
+            Op::Host(h) => Kind::Opaque(Opaque::Host(h.clone())),
+            Op::Custom(c) => Kind::Opaque(Opaque::Custom(c.clone())),
+            Op::Cat { axis } => Kind::Opaque(Opaque::Cat(*axis)),
+        };
+        let inputs = all(self);
+        let inputs = match &kind {
+            Kind::Opaque(Opaque::Matmul | Opaque::Cat(_)) => inputs.into_iter().map(|e| self.buffer(e, false, i)).collect(),
+            Kind::Opaque(Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_)) => {
+                inputs.into_iter().map(|e| self.buffer(e, true, i)).collect()
+            }
+            _ => inputs.into_iter().map(|e| self.push(e, 0)).collect(),
+        };
+        self.item(kind, inputs, shape.clone(), dtype, i, None)
+    }
+
+    /// One more view on an edge; what strides cannot say is a copy.
+    fn view(&mut self, e: Edge, op: &ViewOp, i: usize) -> Edge {
+        if let Some(view) = e.view.apply(op) {
+            let mut ops = e.ops;
+            ops.push(op.clone());
+            return Edge { base: e.base, view, ops, sole: e.sole };
+        }
+        let c = self.copy(e, i);
+        match c.view.apply(op) {
+            Some(view) => Edge { base: c.base, view, ops: SmallVec::from_iter([op.clone()]), sole: c.sole },
+            None => c, // a contiguous tensor takes every view: not reached
+        }
+    }
+
+    fn copy(&mut self, e: Edge, i: usize) -> Edge {
+        let e = self.push(e, 0);
+        let (shape, dtype) = (e.view.shape.clone(), self.items[e.base].dtype);
+        self.item(Kind::Copy, SmallVec::from_iter([e]), shape, dtype, i, None)
+    }
+
+    /// An edge to something that will be a buffer, without padding, and contiguous if asked.
+    fn buffer(&mut self, e: Edge, contiguous: bool, i: usize) -> Edge {
+        let fits = !self.items[e.base].kind.is_virtual()
+            && e.view.bounds.is_empty()
+            && (!contiguous || e.view.is_contiguous());
+        if fits { e } else { self.copy(e, i) }
+    }
+
+    /// Moves the views of an edge before a pointwise item that nobody else reads, so that both fuse with the reader.
+    fn push(&mut self, e: Edge, depth: usize) -> Edge {
+        let base = &self.items[e.base];
+        let grows = e.view.shape.numel() > base.shape.numel();
+        let movable = base.kind.is_pointwise()
+            && !e.ops.is_empty()
+            && !e.is_identity(&self.items)
+            && (e.sole && !grows || self.is_uniform(e.base, 0))
+            && !e.ops.iter().any(|o| matches!(o, ViewOp::Pad(_)))
+            && depth < 32;
+        if !movable {
+            return e;
+        }
+        let mut inputs: SmallVec<[Edge; 2]> = SmallVec::new();
+        for input in &base.inputs {
+            let mut view = input.view.clone();
+            let mut ops = input.ops.clone();
+            for op in &e.ops {
+                match view.apply(op) {
+                    Some(v) => view = v,
+                    None => return e,
+                }
+                ops.push(op.clone());
+            }
+            inputs.push(Edge { base: input.base, view, ops, sole: input.sole });
+        }
+        let (kind, dtype, node) = (base.kind.clone(), base.dtype, base.node);
+        let inputs = inputs.into_iter().map(|i| self.push(i, depth + 1)).collect();
+        Edge { sole: true, ..self.item(kind, inputs, e.view.shape, dtype, node, None) }
+    }
+
+    /// One number that depends on scalars and stored numbers alone: cheaper to compute again than to store.
+    fn is_uniform(&self, base: usize, depth: usize) -> bool {
+        let item = &self.items[base];
+        item.shape.numel() == 1
+            && match item.kind {
+                Kind::Scalar(_) | Kind::Leaf(_) => true,
+                Kind::Ewise(_) | Kind::Cast => depth < 4 && item.inputs.iter().all(|i| self.is_uniform(i.base, depth + 1)),
+                _ => false,
+            }
+    }
+}

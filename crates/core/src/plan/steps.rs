@@ -1,0 +1,117 @@
+//! What a plan is: steps over buffers known by number.
+
+use crate::{
+    DType, Device, Shape,
+    backend::{Executable, Matmul},
+    kernel::Kernel,
+    op::{Conv, CustomOp, HostOp},
+    view::View,
+};
+use std::sync::Arc;
+
+/// A buffer of a plan and the element its addresses count from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ref {
+    /// Which buffer.
+    pub buffer: usize,
+    /// Elements to skip, on top of a leaf's own offset.
+    pub offset: isize,
+}
+
+/// Where a plan's buffer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// The value of a node that has one (place in the linear graph).
+    Leaf(usize),
+    /// A buffer of its own, for a value that outlives the run.
+    Own {
+        /// Its size.
+        bytes: usize,
+    },
+    /// A piece of the arena.
+    Arena {
+        /// Where in it.
+        at: usize,
+        /// Its size.
+        bytes: usize,
+    },
+}
+
+/// One thing to run.
+pub enum Step {
+    /// A loop of ours.
+    Kernel {
+        /// What it computes.
+        kernel: Kernel,
+        /// As the backend made it ready.
+        exe: Arc<dyn Executable>,
+        /// Its buffers.
+        args: Vec<Ref>,
+        /// Which scalar arguments of the plan its parameters are.
+        params: Vec<usize>,
+        /// The nodes it computes (for `explain`).
+        nodes: Vec<usize>,
+    },
+    /// A matrix product.
+    Matmul {
+        /// Sizes and strides.
+        spec: Matmul,
+        /// a, b and the result.
+        args: [Ref; 3],
+        /// The node.
+        node: usize,
+    },
+    /// A convolution or a gradient of one.
+    Conv {
+        /// Geometry.
+        spec: Conv,
+        /// Element type.
+        dtype: DType,
+        /// a, b and the result.
+        args: [Ref; 3],
+        /// The node.
+        node: usize,
+    },
+    /// A library routine.
+    Host {
+        /// Which.
+        op: HostOp,
+        /// Inputs with their types and shapes, then the result.
+        args: Vec<(Ref, DType, Shape)>,
+        /// The node.
+        node: usize,
+    },
+    /// A user's operation.
+    Custom {
+        /// Which.
+        op: Arc<dyn CustomOp>,
+        /// Inputs with their types and shapes, then the result.
+        args: Vec<(Ref, DType, Shape)>,
+        /// The node.
+        node: usize,
+    },
+}
+
+/// A value a plan leaves behind.
+pub struct Output {
+    /// The node that gets it.
+    pub node: usize,
+    /// Where it lies.
+    pub buffer: usize,
+    /// How; the offset is on top of a leaf's own.
+    pub view: View,
+}
+
+/// A list of steps for one graph structure.
+pub struct Plan {
+    /// Where it runs.
+    pub device: Device,
+    /// What it does.
+    pub steps: Vec<Step>,
+    /// Its buffers.
+    pub buffers: Vec<Home>,
+    /// Size of the arena.
+    pub arena: usize,
+    /// What it leaves behind.
+    pub outputs: Vec<Output>,
+}
