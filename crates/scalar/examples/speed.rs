@@ -10,10 +10,14 @@ const NODES: usize = 1_000_000;
 const RUNS: usize = 15;
 
 fn main() {
-    println!("{:<8} {:>8} {:>8} {:>10} {:>8} {:>8}   ns a node", "graph", "build", "backward", "both", "drop", "nodes");
+    println!(
+        "{:<10} {:>8} {:>8} {:>10} {:>8} {:>8}   ns a node",
+        "graph", "build", "backward", "both", "drop", "nodes"
+    );
     report("chain", chain);
     report("wide", wide);
     report("mixed", mixed);
+    report("scattered", scattered);
     report("sines", sines);
 }
 
@@ -35,14 +39,25 @@ fn wide() -> Value {
     xs.iter().zip(&ys).map(|(x, y)| x * y).sum()
 }
 
-/// Operands picked at random from all that came before, and operations of every cost.
+/// Operations of every kind and cost, in no order a processor could foresee, on operands made lately.
 fn mixed() -> Value {
+    random(1000)
+}
+
+/// The same with operands from anywhere: the worst case, in which nearly every operand is a cache miss.
+fn scattered() -> Value {
+    random(NODES)
+}
+
+/// Half the nodes are operations on two of the latest `window` values, the other half sum up the results.
+fn random(window: usize) -> Value {
     let mut nodes: Vec<Value> = (0..1000).map(|i| var("x", 0.5 + i as f64 * 1e-3)).collect();
     let mut state = 1u64;
     while nodes.len() < NODES / 2 {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let a = &nodes[nodes.len() - 1 - (state >> 33) as usize % 1000.min(nodes.len())];
-        let b = &nodes[(state >> 20) as usize % nodes.len()];
+        let recent = &nodes[nodes.len().saturating_sub(window)..];
+        let a = &recent[(state >> 33) as usize % recent.len()];
+        let b = &recent[(state >> 20) as usize % recent.len()];
         nodes.push(match (state >> 56) % 8 {
             0 => a + b,
             1 => a - b,
@@ -85,7 +100,7 @@ fn report(name: &str, build: impl Fn() -> Value) {
         }
     }
     let [build, backward, both, dropped] = times.map(median);
-    println!("{name:<8} {build:>8.1} {backward:>8.1} {both:>10.1} {dropped:>8.1} {nodes:>8}");
+    println!("{name:<10} {build:>8.1} {backward:>8.1} {both:>10.1} {dropped:>8.1} {nodes:>8}");
 }
 
 fn median(mut times: Vec<f64>) -> f64 {

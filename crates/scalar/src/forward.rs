@@ -26,7 +26,7 @@ impl Value {
     #[must_use]
     pub fn jvp(&self, direction: &[(&Value, f64)]) -> f64 {
         // Absent means that nothing in `direction` reaches the node, so its partial derivatives, which may be
-        // NaN or infinite, are not even asked for.
+        // NaN or infinite, do not count.
         let mut speeds = SlotMap::<f64>::new();
         tape::with(|tape| {
             for (x, speed) in direction {
@@ -43,8 +43,9 @@ impl Value {
                     }
                     Operands::Two(a, b) => {
                         let (x, y) = (tape.node(a).value, tape.node(b).value);
-                        let left = speeds.get(a).map(|speed| rules::left(node.op, x, y, speed));
-                        let right = speeds.get(b).map(|speed| rules::right(node.op, x, y, node.value, speed));
+                        let (dx, dy) = rules::binary(node.op, x, y, node.value, 1.0);
+                        let left = speeds.get(a).map(|speed| speed * dx);
+                        let right = speeds.get(b).map(|speed| speed * dy);
                         left.map_or(right, |left| Some(left + right.unwrap_or(0.0)))
                     }
                 };
@@ -145,8 +146,9 @@ impl Dual {
         let (Arg::Owned(a) | Arg::Borrowed(&a)) = a;
         let (Arg::Owned(b) | Arg::Borrowed(&b)) = b;
         let value = op.eval(a.value, b.value);
-        let left = moving(a.derivative, |speed| rules::left(op, a.value, b.value, speed));
-        let right = moving(b.derivative, |speed| rules::right(op, a.value, b.value, value, speed));
+        let (da, db) = rules::binary(op, a.value, b.value, value, 1.0);
+        let left = moving(a.derivative, |speed| speed * da);
+        let right = moving(b.derivative, |speed| speed * db);
         Dual::new(value, left + right)
     }
 }

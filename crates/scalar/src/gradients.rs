@@ -115,11 +115,12 @@ fn propagate(tape: &Tape, slot: u32, grads: &mut SlotMap<f64>) {
         Operands::Two(a, b) => {
             let Some(g) = grads.get(slot) else { return };
             let (x, y) = (tape.node(a), tape.node(b));
+            let (left, right) = rules::binary(node.op, x.value, y.value, node.value, g);
             if x.op != Op::Const {
-                *grads.entry(a) += rules::left(node.op, x.value, y.value, g);
+                *grads.entry(a) += left;
             }
             if y.op != Op::Const {
-                *grads.entry(b) += rules::right(node.op, x.value, y.value, node.value, g);
+                *grads.entry(b) += right;
             }
         }
     }

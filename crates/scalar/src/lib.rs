@@ -81,6 +81,7 @@ mod check;
 mod forward;
 mod gradients;
 mod math;
+mod names;
 mod op;
 mod print;
 mod rules;

@@ -127,7 +127,7 @@ macro_rules! arithmetic {
             #[inline]
             #[must_use]
             pub fn powf(&self, exponent: f64) -> $Type {
-                $Type::binary(Op::Pow, self.into(), exponent.into())
+                $Type::binary(Op::Powf, self.into(), exponent.into())
             }
 
             /// `self` to a fixed whole power.

@@ -30,6 +30,8 @@ pub(crate) enum Op {
     Mul,
     Div,
     Pow,
+    /// A power whose exponent is a constant node: it spares the logarithm that the exponent's share needs.
+    Powf,
     Max,
     Min,
 }
@@ -77,7 +79,7 @@ impl Op {
             Op::Sub => a - b,
             Op::Mul => a * b,
             Op::Div => a / b,
-            Op::Pow => a.powf(b),
+            Op::Pow | Op::Powf => a.powf(b),
             Op::Max => {
                 if a >= b || a.is_nan() {
                     a
@@ -122,7 +124,7 @@ impl Op {
             Op::Sub => "sub",
             Op::Mul => "mul",
             Op::Div => "div",
-            Op::Pow => "pow",
+            Op::Pow | Op::Powf => "pow",
             Op::Max => "max",
             Op::Min => "min",
         }

@@ -1,7 +1,7 @@
 //! The derivative of every operation, written once.
 //!
 //! A rule takes `g`, the derivative of the result with respect to an operation's output, and gives the
-//! derivative with respect to one operand. Rules are generic over the kind of number: with `f64` they are the
+//! derivative with respect to each operand. Rules are generic over the kind of number: with `f64` they are the
 //! plain backward pass, with [`Value`](crate::Value) they record themselves, which is what makes a gradient
 //! that can be differentiated again. Forward mode calls them with `g = 1` to get the bare partial derivative.
 
@@ -25,6 +25,7 @@ pub(crate) trait Number:
     fn lift(value: f64) -> Self;
     fn apply(&self, op: Op) -> Self;
     fn power(&self, exponent: &Self) -> Self;
+    fn power_fixed(&self, exponent: f64) -> Self;
 }
 
 impl Number for f64 {
@@ -43,6 +44,10 @@ impl Number for f64 {
     #[inline]
     fn power(&self, exponent: &f64) -> f64 {
         self.powf(*exponent)
+    }
+    #[inline]
+    fn power_fixed(&self, exponent: f64) -> f64 {
+        self.powf(exponent)
     }
 }
 
@@ -88,35 +93,37 @@ fn unit_circle<T: Number>(a: T) -> T {
     ((-a.clone() + 1.0) * (a + 1.0)).apply(Op::Sqrt)
 }
 
-/// The share of `g` that a binary operation passes to its first operand.
+/// The shares of `g` that a binary operation passes to its operands `a` and `b`, its output being `out`.
 #[inline]
-pub(crate) fn left<T: Number>(op: Op, a: T, b: T, g: T) -> T {
+pub(crate) fn binary<T: Number>(op: Op, a: T, b: T, out: T, g: T) -> (T, T) {
     match op {
-        Op::Add | Op::Sub => g,
-        Op::Mul => g * b,
-        Op::Div => g / b,
-        // b·a^(b-1) would be 0·∞ for 0⁰, whose slope in `a` is that of the constant 1.
-        Op::Pow if a.number() == 0.0 && b.number() == 0.0 => T::lift(0.0),
-        Op::Pow => g * (b.clone() * a.power(&(b - 1.0))),
-        Op::Max => winner(a.number(), b.number(), g),
-        Op::Min => winner(b.number(), a.number(), g),
-        _ => unreachable!("{op:?} is not binary"),
-    }
-}
-
-/// The share of `g` that a binary operation, its output being `out`, passes to its second operand.
-#[inline]
-pub(crate) fn right<T: Number>(op: Op, a: T, b: T, out: T, g: T) -> T {
-    match op {
-        Op::Add => g,
-        Op::Sub => -g,
-        Op::Mul => g * a,
-        Op::Div => -(g * out / b),
-        // 0^b is flat in `b` wherever it is finite, though the rule below would say 0·(-∞).
-        Op::Pow if a.number() == 0.0 && b.number() >= 0.0 => T::lift(0.0),
-        Op::Pow => g * (out * a.apply(Op::Ln)),
-        Op::Max => winner(b.number(), a.number(), g),
-        Op::Min => winner(a.number(), b.number(), g),
+        Op::Add => (g.clone(), g),
+        Op::Sub => (g.clone(), -g),
+        Op::Mul => (g.clone() * b, g * a),
+        Op::Div => {
+            let left = g / b.clone();
+            (left.clone(), -(left * out))
+        }
+        Op::Pow => {
+            let (x, y) = (a.number(), b.number());
+            // Each rule would say 0·∞ where the function is in truth flat: 0⁰ in the base, as x⁰ is 1 all along,
+            // and 0^y in the exponent, wherever it is finite.
+            let left = if x == 0.0 && y == 0.0 { T::lift(0.0) } else { g.clone() * (b.clone() * a.power(&(b - 1.0))) };
+            let right = if x == 0.0 && y >= 0.0 { T::lift(0.0) } else { g * (out * a.apply(Op::Ln)) };
+            (left, right)
+        }
+        Op::Powf => match b.number() {
+            0.0 => (T::lift(0.0), T::lift(0.0)),
+            n => (g * (a.power_fixed(n - 1.0) * n), T::lift(0.0)),
+        },
+        Op::Max => {
+            let (x, y) = (a.number(), b.number());
+            (winner(x, y, g.clone()), winner(y, x, g))
+        }
+        Op::Min => {
+            let (x, y) = (a.number(), b.number());
+            (winner(y, x, g.clone()), winner(x, y, g))
+        }
         _ => unreachable!("{op:?} is not binary"),
     }
 }

@@ -35,26 +35,25 @@ impl Value {
         }
         for (i, step) in steps.iter().enumerate() {
             let Some(g) = grads[i].clone() else { continue };
-            let mut give = |slot, share: &dyn Fn() -> Value| {
-                // Operands that no input reaches have no place: they are neither computed nor kept.
+            // Operands that no input reaches have no place, and their shares are let go.
+            let mut give = |slot, share: Value| {
                 if let Some(at) = place.get(slot) {
                     let grad = &mut grads[at as usize];
                     *grad = Some(match grad.take() {
-                        Some(sum) => sum + share(),
-                        None => share(),
+                        Some(sum) => sum + share,
+                        None => share,
                     });
                 }
             };
-            let node = || Value::from_slot(step.slot);
+            let out = Value::from_slot(step.slot);
             match step.operands {
                 Operands::None => {}
-                Operands::One(a) => {
-                    give(a, &|| rules::unary(step.op, Value::from_slot(a), node(), g.clone()));
-                }
+                Operands::One(a) => give(a, rules::unary(step.op, Value::from_slot(a), out, g)),
                 Operands::Two(a, b) => {
                     let (x, y) = (Value::from_slot(a), Value::from_slot(b));
-                    give(a, &|| rules::left(step.op, x.clone(), y.clone(), g.clone()));
-                    give(b, &|| rules::right(step.op, x.clone(), y.clone(), node(), g.clone()));
+                    let (left, right) = rules::binary(step.op, x, y, out, g);
+                    give(a, left);
+                    give(b, right);
                 }
             }
         }

@@ -13,6 +13,7 @@
 //! one sweep through memory. With inversions it sorts first, at about twice the cost.
 
 use crate::bits::BitSet;
+use crate::names::Names;
 use crate::op::Op;
 use std::cell::RefCell;
 
@@ -70,10 +71,8 @@ pub(crate) struct Tape {
     /// No free slot lies below this one.
     lowest_free: u32,
     inversions: usize,
-    /// Names of variables. Freed ones keep their buffer, so a loop that remakes its variables does not allocate.
-    names: Vec<String>,
-    free_names: Vec<u32>,
-    /// A stack kept between walks for the same reason.
+    names: Names,
+    /// A stack kept between uses, so that a loop does not allocate it each time.
     work: Vec<u32>,
 }
 
@@ -102,8 +101,7 @@ impl Tape {
             free: BitSet::new(),
             lowest_free: 0,
             inversions: 0,
-            names: Vec::new(),
-            free_names: Vec::new(),
+            names: Names::new(),
             work: Vec::new(),
         }
     }
@@ -122,22 +120,13 @@ impl Tape {
     pub(crate) fn label(&self, slot: u32) -> &str {
         let node = self.node(slot);
         match node.op {
-            Op::Var => &self.names[node.a as usize],
+            Op::Var => self.names.get(node.a),
             op => op.name(),
         }
     }
 
     pub(crate) fn variable(&mut self, name: &str, value: f64) -> u32 {
-        let index = match self.free_names.pop() {
-            Some(index) => {
-                self.names[index as usize].push_str(name);
-                index
-            }
-            None => {
-                self.names.push(name.to_owned());
-                (self.names.len() - 1) as u32 // names are no more than nodes, whose count is checked
-            }
-        };
+        let index = self.names.insert(name);
         self.push(Op::Var, value, index, NONE)
     }
 
@@ -212,8 +201,7 @@ impl Tape {
         while let Some(slot) = work.pop() {
             let node = &self.nodes[slot as usize];
             if node.op == Op::Var {
-                self.names[node.a as usize].clear();
-                self.free_names.push(node.a);
+                self.names.remove(node.a);
             }
             if self.inversions > 0 {
                 // Operands outlive the nodes that refer to them, so this sees what `push` saw.
@@ -234,6 +222,7 @@ impl Tape {
         if self.live == 0 {
             // Start afresh at the bottom, where the next node need not look for a free slot.
             self.nodes.clear();
+            self.names.clear();
             self.free.clear();
             self.lowest_free = 0;
         }
@@ -250,18 +239,15 @@ impl Tape {
     fn walk_swept(&mut self, root: u32, mut visit: impl FnMut(&Tape, u32)) {
         let mut reached = BitSet::new();
         let mut leaves = BitSet::new();
-        let mut next = Some(root);
-        while let Some(slot) = next {
+        reached.insert(root);
+        reached.drain_down(|reached, slot| {
             visit(self, slot);
             self.node(slot).operands().each(|operand| {
                 let is_leaf = self.node(operand).op.arity() == 0;
-                if is_leaf { &mut leaves } else { &mut reached }.insert(operand);
+                if is_leaf { &mut leaves } else { &mut *reached }.insert(operand);
             });
-            next = reached.pop_last();
-        }
-        while let Some(slot) = leaves.pop_last() {
-            visit(self, slot);
-        }
+        });
+        leaves.drain_down(|_, slot| visit(self, slot));
     }
 
     /// The walk for any order of slots.
@@ -377,6 +363,6 @@ mod tests {
         tape.release(x);
         assert_eq!((tape.live(), tape.nodes.len()), (0, 0));
         let y = tape.variable("y", 1.0);
-        assert_eq!((tape.label(y), tape.names.len()), ("y", 1), "the name's place is reused");
+        assert_eq!(tape.label(y), "y");
     }
 }

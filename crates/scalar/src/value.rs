@@ -209,6 +209,9 @@ impl Number for Value {
     fn power(&self, exponent: &Value) -> Value {
         self.pow(exponent)
     }
+    fn power_fixed(&self, exponent: f64) -> Value {
+        self.powf(exponent)
+    }
 }
 
 /// The name or operation, and the number: `x = 2`, `mul = 6`. A precision applies to the number.
