@@ -1,9 +1,9 @@
-//! What a node costs: `cargo run --release -p gradus-scalar --example speed`.
+//! What a node costs: `cargo run --release -p gradus-scalar --example speed [graph]`.
 //!
 //! Prints nanoseconds a node, medians over 15 runs, for building a graph of a million nodes, for its backward
 //! pass, and for letting it go.
 
-use gradus_scalar::{Value, live_nodes, var};
+use gradus_scalar::{Value, constant, live_nodes, var};
 use std::time::Instant;
 
 const NODES: usize = 1_000_000;
@@ -17,6 +17,7 @@ fn main() {
     report("chain", chain);
     report("wide", wide);
     report("mixed", mixed);
+    report("unforeseen", unforeseen);
     report("scattered", scattered);
     report("sines", sines);
 }
@@ -39,8 +40,25 @@ fn wide() -> Value {
     xs.iter().zip(&ys).map(|(x, y)| x * y).sum()
 }
 
-/// Operations of every kind and cost, in no order a processor could foresee, on operands made lately.
+/// A network of three layers over a batch of examples: products, sums, several activations, a loss.
 fn mixed() -> Value {
+    const WIDTH: usize = 16;
+    let weights: Vec<Value> = (0..2 * WIDTH * WIDTH + WIDTH).map(|i| var("w", (i as f64).sin() * 0.3)).collect();
+    let (first, rest) = weights.split_at(WIDTH * WIDTH);
+    let (second, last) = rest.split_at(WIDTH * WIDTH);
+    let neuron = |w: &[Value], x: &[Value]| w.iter().zip(x).map(|(w, x)| w * x).sum::<Value>();
+    let example = |i: usize| {
+        let x: Vec<Value> = (0..WIDTH).map(|j| constant(((i * 31 + j) as f64).cos())).collect();
+        let x: Vec<Value> = first.chunks(WIDTH).map(|w| neuron(w, &x).tanh()).collect();
+        let x: Vec<Value> = second.chunks(WIDTH).map(|w| neuron(w, &x).relu()).collect();
+        let error = neuron(last, &x).sigmoid() - 0.5;
+        &error * &error
+    };
+    (0..NODES / 1105).map(example).sum()
+}
+
+/// Operations of every kind and cost, in no order that a processor could foresee, on operands made lately.
+fn unforeseen() -> Value {
     random(1000)
 }
 
@@ -78,6 +96,9 @@ fn sines() -> Value {
 }
 
 fn report(name: &str, build: impl Fn() -> Value) {
+    if std::env::args().nth(1).is_some_and(|only| only != name) {
+        return;
+    }
     let mut times = [const { Vec::new() }; 4];
     let mut nodes = 0;
     for _ in 0..RUNS {
