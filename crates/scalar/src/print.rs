@@ -88,7 +88,7 @@ impl Value {
     }
 }
 
-/// A node already printed or numbered: its number, if it is shared, and whether it has been shown.
+/// How many results use a node, and the number it was shown with if that is more than one and it was shown.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     uses: u32,
@@ -97,43 +97,45 @@ struct Seen {
 
 impl fmt::Display for Graph<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut seen = SlotMap::<Seen>::new();
         tape::with(|tape| {
-            let mut seen = SlotMap::<Seen>::new();
             tape.walk(self.root.slot(), |tape, slot| {
                 tape.node(slot).operands().each(|operand| seen.entry(operand).uses += 1);
             });
-            let mut shared = 0;
-            let mut stack = vec![(self.root.slot(), 0)];
-            while let Some((slot, depth)) = stack.pop() {
-                let node = tape.node(slot);
-                write!(f, "{:1$}{2}", "", 2 * depth.min(DEEPEST_INDENT), tape.label(slot))?;
-                let seen = seen.entry(slot);
-                let again = seen.number > 0;
-                if seen.uses > 1 {
-                    if !again {
-                        shared += 1;
-                        seen.number = shared;
-                    }
-                    write!(f, " #{}", seen.number)?;
-                }
-                if again {
-                    f.write_str(" (shown above)")?;
-                } else {
-                    f.write_str(" = ")?;
-                    fmt::Display::fmt(&node.value, f)?;
-                }
-                if depth > DEEPEST_INDENT {
-                    write!(f, " [depth {depth}]")?;
-                }
-                f.write_char('\n')?;
+        });
+        let mut shared = 0;
+        let mut stack = vec![(self.root.slot(), 0)];
+        while let Some((slot, depth)) = stack.pop() {
+            // Copied out, because writing may run a user's code, which may use the tape.
+            let (label, value, operands) =
+                tape::with(|tape| (tape.label(slot).to_owned(), tape.node(slot).value, tape.node(slot).operands()));
+            write!(f, "{:1$}{label}", "", 2 * depth.min(DEEPEST_INDENT))?;
+            let seen = seen.entry(slot);
+            let again = seen.number > 0;
+            if seen.uses > 1 {
                 if !again {
-                    let at = stack.len();
-                    node.operands().each(|operand| stack.push((operand, depth + 1)));
-                    stack[at..].reverse();
+                    shared += 1;
+                    seen.number = shared;
                 }
+                write!(f, " #{}", seen.number)?;
             }
-            Ok(())
-        })
+            if again {
+                f.write_str(" (shown above)")?;
+            } else {
+                f.write_str(" = ")?;
+                fmt::Display::fmt(&value, f)?;
+            }
+            if depth > DEEPEST_INDENT {
+                write!(f, " [depth {depth}]")?;
+            }
+            f.write_char('\n')?;
+            if !again {
+                let at = stack.len();
+                operands.each(|operand| stack.push((operand, depth + 1)));
+                stack[at..].reverse();
+            }
+        }
+        Ok(())
     }
 }
 

@@ -72,8 +72,10 @@ pub(crate) struct Tape {
     lowest_free: u32,
     inversions: usize,
     names: Names,
-    /// A stack kept between uses, so that a loop does not allocate it each time.
+    // Scratch, empty between uses and kept so that a loop does not allocate it each time.
     work: Vec<u32>,
+    reached: BitSet,
+    leaves: BitSet,
 }
 
 thread_local! {
@@ -103,6 +105,8 @@ impl Tape {
             inversions: 0,
             names: Names::new(),
             work: Vec::new(),
+            reached: BitSet::new(),
+            leaves: BitSet::new(),
         }
     }
 
@@ -237,8 +241,8 @@ impl Tape {
     /// The walk when slot order will do: down from `root`, through the nodes that something visited refers to.
     /// Leaves, which may lie above, come last.
     fn walk_swept(&mut self, root: u32, mut visit: impl FnMut(&Tape, u32)) {
-        let mut reached = BitSet::new();
-        let mut leaves = BitSet::new();
+        let mut reached = std::mem::take(&mut self.reached);
+        let mut leaves = std::mem::take(&mut self.leaves);
         reached.insert(root);
         reached.drain_down(|reached, slot| {
             visit(self, slot);
@@ -248,6 +252,7 @@ impl Tape {
             });
         });
         leaves.drain_down(|_, slot| visit(self, slot));
+        (self.reached, self.leaves) = (reached, leaves); // both empty now
     }
 
     /// The walk for any order of slots.

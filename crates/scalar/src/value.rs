@@ -222,7 +222,8 @@ impl Number for Value {
 /// ```
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        tape::with(|tape| f.write_str(tape.label(self.slot)))?;
+        // Copied out, because writing may run a user's code, which may use the tape.
+        f.write_str(&tape::with(|tape| tape.label(self.slot).to_owned()))?;
         f.write_str(" = ")?;
         fmt::Display::fmt(&self.value(), f)
     }
