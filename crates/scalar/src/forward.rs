@@ -196,6 +196,8 @@ mod tests {
     fn a_negative_base_does_not_poison_a_fixed_power() {
         let x = var("x", -2.0);
         assert_eq!(x.powi(3).jvp(&[(&x, 1.0)]), 12.0);
+        assert_eq!(x.pow(&crate::constant(3.0)).jvp(&[(&x, 1.0)]), 12.0);
         assert_eq!(Dual::variable(-2.0).powi(3).derivative(), 12.0);
+        assert_eq!(Dual::variable(-2.0).pow(&Dual::constant(3.0)).derivative(), 12.0);
     }
 }

@@ -203,7 +203,7 @@ impl fmt::Debug for Gradients {
 
 #[cfg(test)]
 mod tests {
-    use crate::{constant, live_nodes, var};
+    use crate::{NameError, constant, live_nodes, var};
 
     #[test]
     fn product_plus_sine() {
@@ -244,6 +244,7 @@ mod tests {
         assert_eq!(x.powi(0).backward().wrt(&x), Some(0.0));
         let (x, y) = (var("x", 0.0), var("y", 2.0));
         assert_eq!(x.pow(&y).backward().wrt(&y), Some(0.0));
+        assert_eq!(x.pow(&x).backward().wrt(&x), Some(0.0));
         let x = var("x", -2.0);
         assert_eq!(x.powi(3).backward().wrt(&x), Some(12.0));
     }
@@ -269,6 +270,15 @@ mod tests {
         assert_eq!(grads.wrt(&c), None);
         assert_eq!(grads.wrt(&stranger), None, "built from x, but not on the way to the result");
         assert_eq!((c.exp() * 1.0).backward().wrt(&c), None);
+    }
+
+    #[test]
+    fn an_ambiguous_name_is_an_error() {
+        let (first, second) = (var("a", 1.0), var("a", 2.0));
+        let grads = (&first * &second).backward();
+        assert_eq!(grads.by_name("a"), Err(NameError::Ambiguous { name: "a".into(), count: 2 }));
+        assert_eq!((grads.wrt(&first), grads.wrt(&second)), (Some(2.0), Some(1.0)));
+        assert_eq!(grads.all_named_grads().len(), 2);
     }
 
     #[test]

@@ -346,12 +346,24 @@ mod tests {
             tape.retain(w);
             let loss = tape.binary(Op::Add, root, w);
             let next = tape.variable("w", 2.0);
+            assert_eq!(tape.inversions, 0, "the old w may lie above the loss, but is a leaf");
             tape.release(w);
             tape.release(loss);
             w = next;
-            assert_eq!(tape.inversions, 0);
         }
         assert!(tape.nodes.len() <= 8, "slots are reused: {}", tape.nodes.len());
+    }
+
+    #[test]
+    fn the_lowest_free_slot_is_taken_first() {
+        let mut tape = Tape::new();
+        let slots: Vec<u32> = (0..10_000).map(|_| tape.constant(0.0)).collect();
+        for free in [9_000, 3, 5_000] {
+            tape.release(slots[free]);
+        }
+        assert_eq!([3, 5_000, 9_000], [(); 3].map(|()| tape.constant(1.0)));
+        tape.release(slots[7]);
+        assert_eq!([7, 10_000], [(); 2].map(|()| tape.constant(1.0)));
     }
 
     #[test]
