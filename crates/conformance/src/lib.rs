@@ -1,1 +1,5 @@
-//! gradus-conformance
+//! Conformance checks of gradus against recorded results of other frameworks.
+//!
+//! [`opinfo`] runs PyTorch's operator samples, forward and gradient.
+
+pub mod opinfo;
