@@ -1,0 +1,191 @@
+//! The element types and the little arithmetic the algorithms need of them.
+
+use half::{bf16, f16};
+use std::cmp::Ordering;
+use std::fmt::Debug;
+
+/// An element with a total order in which NaN is the greatest value and equals itself.
+///
+/// That is the order PyTorch sorts by. `PartialEq` stays IEEE equality.
+pub trait Order: Copy + Send + Sync + PartialEq + PartialOrd + Debug + 'static {
+    /// Whether the value is NaN (never for integers and booleans).
+    fn is_nan(self) -> bool;
+
+    /// Compares in the total order.
+    fn order(&self, other: &Self) -> Ordering;
+
+    /// The nearest `f64`.
+    fn to_f64(self) -> f64;
+}
+
+/// An element with addition and multiplication; integers wrap.
+pub trait Num: Order {
+    /// The type sums and products are carried in.
+    type Acc: Num;
+    /// The additive identity.
+    const ZERO: Self;
+    /// The multiplicative identity.
+    const ONE: Self;
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self * other`.
+    fn mul(self, other: Self) -> Self;
+    /// Widens to the accumulator type.
+    fn widen(self) -> Self::Acc;
+    /// Rounds an accumulator back.
+    fn narrow(acc: Self::Acc) -> Self;
+}
+
+macro_rules! float {
+    ($t:ty, $acc:ty, $zero:expr, $one:expr, $widen:expr, $narrow:expr) => {
+        impl Order for $t {
+            #[inline]
+            fn is_nan(self) -> bool {
+                <$t>::is_nan(self)
+            }
+            #[inline]
+            fn order(&self, other: &Self) -> Ordering {
+                // Two comparisons that are both false mean equal or NaN.
+                self.partial_cmp(other).unwrap_or_else(|| <$t>::is_nan(*self).cmp(&<$t>::is_nan(*other)))
+            }
+            #[inline]
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+        }
+        impl Num for $t {
+            type Acc = $acc;
+            const ZERO: Self = $zero;
+            const ONE: Self = $one;
+            #[inline]
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline]
+            fn mul(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline]
+            fn widen(self) -> $acc {
+                $widen(self)
+            }
+            #[inline]
+            fn narrow(acc: $acc) -> Self {
+                $narrow(acc)
+            }
+        }
+    };
+}
+
+float!(f64, f64, 0.0, 1.0, |x| x, |x| x);
+float!(f32, f64, 0.0, 1.0, f64::from, |x| x as f32);
+float!(f16, f32, f16::ZERO, f16::ONE, f16::to_f32, f16::from_f32);
+float!(bf16, f32, bf16::ZERO, bf16::ONE, bf16::to_f32, bf16::from_f32);
+
+macro_rules! int {
+    ($($t:ty)*) => {$(
+        impl Order for $t {
+            #[inline]
+            fn is_nan(self) -> bool {
+                false
+            }
+            #[inline]
+            fn order(&self, other: &Self) -> Ordering {
+                self.cmp(other)
+            }
+            #[inline]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+        }
+        impl Num for $t {
+            type Acc = $t;
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            #[inline]
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline]
+            fn mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline]
+            fn widen(self) -> $t {
+                self
+            }
+            #[inline]
+            fn narrow(acc: $t) -> Self {
+                acc
+            }
+        }
+    )*};
+}
+
+int!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+impl Order for bool {
+    fn is_nan(self) -> bool {
+        false
+    }
+    fn order(&self, other: &Self) -> Ordering {
+        self.cmp(other)
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(u8::from(self))
+    }
+}
+
+/// A boolean counts as the ring with "or" for addition and "and" for multiplication.
+impl Num for bool {
+    type Acc = bool;
+    const ZERO: Self = false;
+    const ONE: Self = true;
+    fn add(self, other: Self) -> Self {
+        self | other
+    }
+    fn mul(self, other: Self) -> Self {
+        self & other
+    }
+    fn widen(self) -> bool {
+        self
+    }
+    fn narrow(acc: bool) -> Self {
+        acc
+    }
+}
+
+/// `f32` or `f64`: what convolution and linear algebra work on.
+pub trait Real:
+    Num + Default + crate::gemm::Gemm + std::ops::Mul<Output = Self> + std::ops::AddAssign + std::iter::Sum
+{
+    /// Rounds from `f64`.
+    fn from_f64(x: f64) -> Self;
+}
+
+impl Real for f32 {
+    #[inline]
+    fn from_f64(x: f64) -> Self {
+        x as f32
+    }
+}
+
+impl Real for f64 {
+    #[inline]
+    fn from_f64(x: f64) -> Self {
+        x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_is_the_greatest_and_equal_to_itself() {
+        assert_eq!(f32::NAN.order(&f32::INFINITY), Ordering::Greater);
+        assert_eq!(f64::NEG_INFINITY.order(&f64::NAN), Ordering::Less);
+        assert_eq!(f16::NAN.order(&-f16::NAN), Ordering::Equal);
+        assert_eq!(0.0f32.order(&-0.0), Ordering::Equal);
+    }
+}
