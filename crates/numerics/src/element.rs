@@ -14,6 +14,9 @@ pub trait Order: Copy + Send + Sync + PartialEq + PartialOrd + Debug + 'static {
     /// Compares in the total order.
     fn order(&self, other: &Self) -> Ordering;
 
+    /// A number that orders as the value does; equal exactly for values equal in the total order.
+    fn key(self) -> u64;
+
     /// The nearest `f64`.
     fn to_f64(self) -> f64;
 }
@@ -37,7 +40,7 @@ pub trait Num: Order {
 }
 
 macro_rules! float {
-    ($t:ty, $acc:ty, $zero:expr, $one:expr, $widen:expr, $narrow:expr) => {
+    ($t:ty, $bits:ty, $acc:ty, $zero:expr, $one:expr, $widen:expr, $narrow:expr) => {
         impl Order for $t {
             #[inline]
             fn is_nan(self) -> bool {
@@ -47,6 +50,16 @@ macro_rules! float {
             fn order(&self, other: &Self) -> Ordering {
                 // Two comparisons that are both false mean equal or NaN.
                 self.partial_cmp(other).unwrap_or_else(|| <$t>::is_nan(*self).cmp(&<$t>::is_nan(*other)))
+            }
+            #[inline]
+            fn key(self) -> u64 {
+                if <$t>::is_nan(self) {
+                    return u64::MAX;
+                }
+                // Adding zero turns -0 into +0. The bits of negative numbers order backwards.
+                let bits = (self + $zero).to_bits();
+                let sign = 1 << (<$bits>::BITS - 1);
+                u64::from(if bits & sign == 0 { bits | sign } else { !bits })
             }
             #[inline]
             fn to_f64(self) -> f64 {
@@ -77,10 +90,10 @@ macro_rules! float {
     };
 }
 
-float!(f64, f64, 0.0, 1.0, |x| x, |x| x);
-float!(f32, f64, 0.0, 1.0, f64::from, |x| x as f32);
-float!(f16, f32, f16::ZERO, f16::ONE, f16::to_f32, f16::from_f32);
-float!(bf16, f32, bf16::ZERO, bf16::ONE, bf16::to_f32, bf16::from_f32);
+float!(f64, u64, f64, 0.0, 1.0, |x| x, |x| x);
+float!(f32, u32, f64, 0.0, 1.0, f64::from, |x| x as f32);
+float!(f16, u16, f32, f16::ZERO, f16::ONE, f16::to_f32, f16::from_f32);
+float!(bf16, u16, f32, bf16::ZERO, bf16::ONE, bf16::to_f32, bf16::from_f32);
 
 macro_rules! int {
     ($($t:ty)*) => {$(
@@ -92,6 +105,12 @@ macro_rules! int {
             #[inline]
             fn order(&self, other: &Self) -> Ordering {
                 self.cmp(other)
+            }
+            #[inline]
+            #[allow(unused_comparisons)]
+            fn key(self) -> u64 {
+                // A signed value is extended and its sign bit flipped.
+                if <$t>::MIN < 0 { (self as i64 as u64) ^ (1 << 63) } else { self as u64 }
             }
             #[inline]
             fn to_f64(self) -> f64 {
@@ -130,6 +149,9 @@ impl Order for bool {
     }
     fn order(&self, other: &Self) -> Ordering {
         self.cmp(other)
+    }
+    fn key(self) -> u64 {
+        u64::from(self)
     }
     fn to_f64(self) -> f64 {
         f64::from(u8::from(self))
@@ -187,5 +209,29 @@ mod tests {
         assert_eq!(f64::NEG_INFINITY.order(&f64::NAN), Ordering::Less);
         assert_eq!(f16::NAN.order(&-f16::NAN), Ordering::Equal);
         assert_eq!(0.0f32.order(&-0.0), Ordering::Equal);
+    }
+
+    #[test]
+    fn keys_order_as_values_do() {
+        let floats =
+            [f32::NEG_INFINITY, -2.5, -1e-40, -0.0, 0.0, 1e-40, 1.0, f32::MAX, f32::INFINITY, f32::NAN, -f32::NAN];
+        let halves = floats.map(f16::from_f32);
+        let wide = floats.map(f64::from);
+        let signed = [i64::MIN, -1, 0, 1, i64::MAX];
+        let unsigned = [0, 1, u64::MAX / 2, u64::MAX / 2 + 1, u64::MAX];
+        fn check<T: Order>(x: &[T]) {
+            for a in x {
+                for b in x {
+                    assert_eq!(a.key().cmp(&b.key()), a.order(b), "{a:?} {b:?}");
+                }
+            }
+        }
+        check(&floats);
+        check(&halves);
+        check(&wide);
+        check(&signed);
+        check(&unsigned);
+        check(&[i8::MIN, -1, 0, i8::MAX]);
+        check(&[false, true]);
     }
 }

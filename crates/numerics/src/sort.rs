@@ -6,17 +6,21 @@
 use crate::element::Order;
 use crate::lanes::{Lanes, PARALLEL_WORK};
 use rayon::prelude::*;
-use std::cmp::Ordering;
+
+/// An element's sort key and position: sorting these is stable whatever the algorithm, and
+/// compares integers side by side instead of following positions to floats.
+type Item = (u64, u32);
 
 /// Fills `out`, whose lanes have length `m`, one lane at a time: `lane` gets the values of the
-/// input lane, a scratch vector holding `0..n`, and the `m` outputs to write.
+/// input lane, their items in order of position, and the `m` outputs to write.
 fn for_lanes<T: Order>(
     l: Lanes,
     m: usize,
     x: &[T],
     out: &mut [i64],
+    descending: bool,
     work: usize,
-    lane: impl Fn(&[T], &mut Vec<u32>, &mut [i64]) + Sync,
+    lane: impl Fn(&[T], &mut Vec<Item>, &mut [i64]) + Sync,
 ) {
     debug_assert!(x.len() == l.len() && out.len() == l.outer * m * l.inner);
     debug_assert!(l.n <= u32::MAX as usize);
@@ -25,13 +29,14 @@ fn for_lanes<T: Order>(
     }
     let block = |o: usize, out: &mut [i64]| {
         let x = &x[o * l.n * l.inner..][..l.n * l.inner];
-        let (mut values, mut order, mut result) = (Vec::with_capacity(l.n), Vec::with_capacity(l.n), vec![0; m]);
+        let (mut values, mut items, mut result) = (Vec::with_capacity(l.n), Vec::with_capacity(l.n), vec![0; m]);
         for j in 0..l.inner {
             values.clear();
             values.extend(x.iter().skip(j).step_by(l.inner));
-            order.clear();
-            order.extend(0..l.n as u32);
-            lane(&values, &mut order, &mut result);
+            items.clear();
+            let key = |x: &T| if descending { !x.key() } else { x.key() };
+            items.extend(values.iter().enumerate().map(|(i, x)| (key(x), i as u32)));
+            lane(&values, &mut items, &mut result);
             for (i, r) in result.iter().enumerate() {
                 out[i * l.inner + j] = *r;
             }
@@ -44,10 +49,9 @@ fn for_lanes<T: Order>(
     }
 }
 
-/// The order of positions `a` and `b` of a lane, ties by position: a strict total order.
-fn compare<T: Order>(x: &[T], a: u32, b: u32, descending: bool) -> Ordering {
-    let by_value = x[a as usize].order(&x[b as usize]);
-    (if descending { by_value.reverse() } else { by_value }).then(a.cmp(&b))
+/// Writes the positions of items.
+fn positions(items: &[Item], out: &mut [i64]) {
+    out.iter_mut().zip(items).for_each(|(o, item)| *o = i64::from(item.1));
 }
 
 fn sort_work(n: usize) -> usize {
@@ -63,10 +67,9 @@ fn sort_work(n: usize) -> usize {
 /// assert_eq!(out, [2, 0, 3, 1]);
 /// ```
 pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
-    for_lanes(l, l.n, x, out, sort_work(l.n), |x, order, out| {
-        // Positions break ties, so the faster unstable sort gives the stable order.
-        order.sort_unstable_by(|&a, &b| compare(x, a, b, descending));
-        out.iter_mut().zip(order.iter()).for_each(|(o, &i)| *o = i64::from(i));
+    for_lanes(l, l.n, x, out, descending, sort_work(l.n), |_, items, out| {
+        items.sort_unstable();
+        positions(items, out);
     });
 }
 
@@ -82,19 +85,19 @@ pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
 /// ```
 pub fn topk<T: Order>(l: Lanes, x: &[T], k: usize, largest: bool, out: &mut [i64]) {
     debug_assert!(k <= l.n);
-    for_lanes(l, k, x, out, l.n * 4 + sort_work(k), |x, order, out| {
-        if k < order.len() {
-            order.select_nth_unstable_by(k, |&a, &b| compare(x, a, b, largest));
-            order.truncate(k);
+    for_lanes(l, k, x, out, largest, l.n * 4 + sort_work(k), |_, items, out| {
+        if k < items.len() {
+            items.select_nth_unstable(k);
+            items.truncate(k);
         }
-        order.sort_unstable_by(|&a, &b| compare(x, a, b, largest));
-        out.iter_mut().zip(order.iter()).for_each(|(o, &i)| *o = i64::from(i));
+        items.sort_unstable();
+        positions(items, out);
     });
 }
 
 /// The position of the `rank`-th smallest (from zero) of the lane.
-fn select<T: Order>(x: &[T], order: &mut [u32], rank: usize) -> i64 {
-    i64::from(*order.select_nth_unstable_by(rank, |&a, &b| compare(x, a, b, false)).1)
+fn select(items: &mut [Item], rank: usize) -> i64 {
+    i64::from(items.select_nth_unstable(rank).1.1)
 }
 
 /// The position of the `k`-th smallest element of each lane, counting from one.
@@ -107,7 +110,7 @@ fn select<T: Order>(x: &[T], order: &mut [u32], rank: usize) -> i64 {
 /// ```
 pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
     debug_assert!(1 <= k && k <= l.n);
-    for_lanes(l, 1, x, out, l.n * 4, |x, order, out| out[0] = select(x, order, k - 1));
+    for_lanes(l, 1, x, out, false, l.n * 4, |_, items, out| out[0] = select(items, k - 1));
 }
 
 /// The position of the median of each lane, the lower of two.
@@ -123,11 +126,11 @@ pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
 /// ```
 pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
     debug_assert!(l.n > 0);
-    for_lanes(l, 1, x, out, l.n * 4, |x, order, out| {
+    for_lanes(l, 1, x, out, false, l.n * 4, |x, items, out| {
         let nans = x.iter().filter(|x| x.is_nan()).count();
         out[0] = match x.iter().position(|x| x.is_nan()) {
             Some(i) if !ignore_nan => i as i64,
-            _ => select(x, order, (x.len() - nans).saturating_sub(1) / 2),
+            _ => select(items, (x.len() - nans).saturating_sub(1) / 2),
         };
     });
 }
@@ -143,14 +146,15 @@ pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
 /// ```
 pub fn mode<T: Order>(l: Lanes, x: &[T], out: &mut [i64]) {
     debug_assert!(l.n > 0);
-    for_lanes(l, 1, x, out, sort_work(l.n), |x, order, out| {
-        order.sort_unstable_by(|&a, &b| compare(x, a, b, false));
+    for_lanes(l, 1, x, out, false, sort_work(l.n), |x, items, out| {
+        items.sort_unstable();
+        let value = |item: &Item| x[item.1 as usize];
         let (mut best, mut run) = (0, 0);
-        for (p, &i) in order.iter().enumerate() {
-            run = if p > 0 && x[i as usize] == x[order[p - 1] as usize] { run + 1 } else { 1 };
-            let ends = order.get(p + 1).is_none_or(|&next| x[next as usize] != x[i as usize]);
+        for (p, item) in items.iter().enumerate() {
+            run = if p > 0 && value(item) == value(&items[p - 1]) { run + 1 } else { 1 };
+            let ends = items.get(p + 1).is_none_or(|next| value(next) != value(item));
             if ends && run > best {
-                (best, out[0]) = (run, i64::from(i));
+                (best, out[0]) = (run, i64::from(item.1));
             }
         }
     });

@@ -152,6 +152,30 @@ fn interleaved_batches_are_right() {
 }
 
 #[test]
+fn batches_into_one_output_accumulate() {
+    // Many at once would race; they must run one after the other.
+    let (count, n) = (64, 32);
+    let a: Vec<i64> = (0..count as i64 * 1024).collect();
+    let l = Layout::row_major(n);
+    let batch: Vec<_> = (0..count).map(|i| BatchOffset { a: i * n * n, b: 0, c: 0 }).collect();
+    let ones = vec![1; n * n];
+    let mut c = vec![0; n * n];
+    batched_gemm(Dims::new(n, n, n), 1, Operand::new(&a, l), Operand::new(&ones, l), 1, &mut c, l, &batch);
+    let row = |i: usize| -> i64 { (0..count).map(|b| a[b * 1024 + i * n..][..n].iter().sum::<i64>()).sum() };
+    assert!((0..n * n).all(|p| c[p] == row(p / n)));
+}
+
+#[test]
+fn outputs_that_share_a_stretch_of_memory_are_found() {
+    let batch = |c: &[usize]| -> Vec<_> { c.iter().map(|&c| BatchOffset { a: 0, b: 0, c }).collect() };
+    let (d, l) = (Dims::new(2, 3, 1), Layout::row_major(3));
+    assert!(disjoint(d, l, &batch(&[12, 0, 6])));
+    assert!(!disjoint(d, l, &batch(&[12, 0, 5])));
+    assert!(!disjoint(d, l, &batch(&[4, 4])));
+    assert!(!disjoint(d, Layout::new(0, 6, 1), &batch(&[0, 3])));
+}
+
+#[test]
 fn threads_do_not_change_a_bit() {
     let mut r = Random(3);
     for (m, n, k) in [(257, 301, 530), (1024, 33, 700), (17, 2000, 999), (700, 700, 64), (1, 3000, 500)] {
