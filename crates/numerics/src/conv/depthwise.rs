@@ -60,7 +60,11 @@ pub(super) fn input_grad<T: Real>(g: &Geometry, channels: usize, grad: &[T], wei
         let (grad, w) = (&grad[i * outputs..][..outputs], &weight[i % channels * size..][..size]);
         for_rows(g, |k, row, from| {
             let (dx, w) = (&mut dx[from..], w[k]);
-            dx.iter_mut().step_by(step).zip(&grad[row]).for_each(|(d, g)| *d += w * *g);
+            if step == 1 {
+                dx.iter_mut().zip(&grad[row]).for_each(|(d, g)| *d += w * *g);
+            } else {
+                dx.iter_mut().step_by(step).zip(&grad[row]).for_each(|(d, g)| *d += w * *g);
+            }
         });
     });
 }
@@ -72,9 +76,28 @@ pub(super) fn weight_grad<T: Real>(g: &Geometry, channels: usize, input: &[T], g
         for (n, grad) in grad.chunks_exact(outputs.max(1)).enumerate().filter(|(i, _)| i % channels == c) {
             let x = &input[n * inputs..][..inputs];
             for_rows(g, |k, row, from| {
-                let x = x[from..].iter().step_by(step);
-                dw[k] += grad[row].iter().zip(x).map(|(g, x)| *g * *x).sum::<T>();
+                let (x, grad) = (&x[from..], &grad[row]);
+                dw[k] += if step == 1 {
+                    dot(grad, x)
+                } else {
+                    grad.iter().zip(x.iter().step_by(step)).map(|(g, x)| *g * *x).sum()
+                };
             });
         }
     });
+}
+
+/// The dot product over the length of `a`, in eight sums side by side: one sum would have to be
+/// taken in order, an addition at a time.
+fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+    let b = &b[..a.len()];
+    let mut sums = [T::ZERO; 8];
+    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: T = a8.remainder().iter().zip(b8.remainder()).map(|(a, b)| *a * *b).sum();
+    for (a, b) in a8.zip(b8) {
+        for i in 0..8 {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    sums.into_iter().sum::<T>().add(rest)
 }

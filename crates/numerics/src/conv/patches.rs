@@ -102,7 +102,12 @@ pub(super) fn scatter_patches<T: Real>(g: &Geometry, columns: &[T], first: usize
                 if let (false, Some(w)) = (inside.is_empty(), g.source(2, inside.start, kw)) {
                     let row = &row[at + inside.start - columns.start..][..inside.len()];
                     let x = &mut x[(d * g.input[1] + h) * g.input[2] + w..];
-                    x.iter_mut().step_by(stride).zip(row).for_each(|(x, r)| *x += *r);
+                    // The unit stride apart: it becomes a vector loop.
+                    if stride == 1 {
+                        x.iter_mut().zip(row).for_each(|(x, r)| *x += *r);
+                    } else {
+                        x.iter_mut().step_by(stride).zip(row).for_each(|(x, r)| *x += *r);
+                    }
                 }
             });
         }
