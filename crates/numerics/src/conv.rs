@@ -1,0 +1,289 @@
+//! Convolution (cross-correlation) over up to three spatial dimensions, and its gradients.
+//!
+//! Arrays are contiguous: input `[N, C, D, H, W]`, weight `[O, C / groups, kD, kH, kW]`, output
+//! `[N, O, D', H', W']`. With fewer spatial dimensions the leading ones are one.
+//!
+//! The work is done as matrix products over unrolled patches, in blocks of fixed size; kernels
+//! of one element skip the unrolling and depthwise convolution is done directly.
+
+mod depthwise;
+mod patches;
+
+use crate::element::Real;
+use crate::gemm::{Dims, Layout, Operand, Out, gemm, product_into};
+use patches::{Geometry, gather_patches, scatter_patches};
+use rayon::prelude::*;
+
+/// The parameters of a convolution, per spatial dimension.
+///
+/// ```
+/// use gradus_numerics::conv::ConvParams;
+/// let p = ConvParams { stride: [1, 2, 2], padding: [(0, 0), (1, 1), (1, 1)], ..ConvParams::default() };
+/// assert_eq!(p.output_size([1, 5, 5], [1, 3, 3]), Some([1, 3, 3]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvParams {
+    /// The step of the kernel.
+    pub stride: [usize; 3],
+    /// Zeros added in front and at the back.
+    pub padding: [(usize, usize); 3],
+    /// The distance between kernel elements.
+    pub dilation: [usize; 3],
+    /// The number of groups that channels are split into.
+    pub groups: usize,
+}
+
+impl Default for ConvParams {
+    fn default() -> Self {
+        ConvParams { stride: [1; 3], padding: [(0, 0); 3], dilation: [1; 3], groups: 1 }
+    }
+}
+
+impl ConvParams {
+    /// The spatial size of the output, `None` where the kernel does not fit the padded input or
+    /// a stride is zero.
+    pub fn output_size(&self, input: [usize; 3], kernel: [usize; 3]) -> Option<[usize; 3]> {
+        let mut out = [0; 3];
+        for d in 0..3 {
+            let reach = self.dilation[d].checked_mul(kernel[d].checked_sub(1)?)?.checked_add(1)?;
+            let padded = input[d].checked_add(self.padding[d].0)?.checked_add(self.padding[d].1)?;
+            out[d] = padded.checked_sub(reach)?.checked_div(self.stride[d])? + 1;
+        }
+        Some(out)
+    }
+
+    /// The spatial size of a transposed convolution's output, which is the input whose
+    /// convolution has the size `output`, `extra` elements larger where the stride leaves a
+    /// choice. `None` if that is not a size.
+    pub fn transposed_size(&self, output: [usize; 3], kernel: [usize; 3], extra: [usize; 3]) -> Option<[usize; 3]> {
+        let mut size = [0; 3];
+        for d in 0..3 {
+            let reach = self.dilation[d].checked_mul(kernel[d].checked_sub(1)?)?.checked_add(1)?;
+            let full = self.stride[d].checked_mul(output[d].checked_sub(1)?)?.checked_add(reach)?;
+            size[d] = full.checked_add(extra[d])?.checked_sub(self.padding[d].0)?.checked_sub(self.padding[d].1)?;
+        }
+        Some(size)
+    }
+}
+
+/// The sizes all three functions need.
+struct Problem {
+    n: usize,
+    groups: usize,
+    /// Input channels of a group.
+    c: usize,
+    /// Output channels of a group.
+    o: usize,
+    geometry: Geometry,
+}
+
+/// Elements of an unrolled block of patches; a block of `f32` stays within the L2 cache.
+const BLOCK: usize = 1 << 16;
+
+impl Problem {
+    /// `None` when the output is empty.
+    fn new(input: [usize; 5], weight: [usize; 5], p: &ConvParams) -> Option<Self> {
+        let [n, c, id, ih, iw] = input;
+        let [o, wc, kd, kh, kw] = weight;
+        debug_assert!(p.groups > 0 && c == wc * p.groups && o % p.groups == 0, "channels and groups do not match");
+        let output = p.output_size([id, ih, iw], [kd, kh, kw])?;
+        let geometry = Geometry { input: [id, ih, iw], kernel: [kd, kh, kw], output, params: *p };
+        Some(Problem { n, groups: p.groups, c: wc, o: o / p.groups, geometry })
+    }
+
+    fn outputs(&self) -> usize {
+        self.geometry.outputs()
+    }
+
+    /// Elements of a patch over `channels` channels.
+    fn patch(&self, channels: usize) -> usize {
+        channels * self.geometry.kernel.iter().product::<usize>()
+    }
+
+    fn is_depthwise(&self) -> bool {
+        self.c == 1 && self.o == 1
+    }
+
+    /// Output positions in a block.
+    fn block(&self) -> usize {
+        (BLOCK / self.patch(self.c).max(1)).clamp(64, 1 << 14)
+    }
+}
+
+/// The convolution of `input` with `weight`; `output` is overwritten.
+///
+/// ```
+/// use gradus_numerics::conv::{ConvParams, conv_forward};
+/// let (x, w) = ([1.0f32, 2.0, 3.0], [1.0, 10.0]);
+/// let mut y = [0.0; 2];
+/// conv_forward(&x, [1, 1, 1, 1, 3], &w, [1, 1, 1, 1, 2], &ConvParams::default(), &mut y);
+/// assert_eq!(y, [21.0, 32.0]);
+/// ```
+pub fn conv_forward<T: Real>(
+    input: &[T],
+    input_shape: [usize; 5],
+    weight: &[T],
+    weight_shape: [usize; 5],
+    params: &ConvParams,
+    output: &mut [T],
+) {
+    let Some(p) = Problem::new(input_shape, weight_shape, params) else { return };
+    debug_assert_eq!(output.len(), p.n * p.groups * p.o * p.outputs());
+    if p.is_depthwise() {
+        return depthwise::forward(&p.geometry, p.groups, input, weight, output);
+    }
+    let (positions, patch, block) = (p.outputs(), p.patch(p.c), p.block());
+    let blocks = positions.div_ceil(block);
+    let inputs = p.geometry.inputs();
+    let out = Out::new(output);
+    let task = |t: usize, parallel: bool| {
+        let (image, first) = (t / blocks, t % blocks * block);
+        let group = image % p.groups;
+        let count = block.min(positions - first);
+        let x = &input[image * p.c * inputs..][..p.c * inputs];
+        let w = Operand::new(&weight[group * p.o * patch..][..p.o * patch], Layout::row_major(patch));
+        let lc = Layout::row_major(positions).at(image * p.o * positions + first);
+        let d = Dims::new(p.o, count, patch);
+        let mut columns = Vec::new();
+        let b = if p.geometry.is_pointwise() {
+            Operand::new(x, Layout::row_major(positions).at(first))
+        } else {
+            columns.resize(patch * count, T::ZERO);
+            gather_patches(&p.geometry, x, first, count, &mut columns);
+            Operand::new(&columns[..], Layout::row_major(count))
+        };
+        // SAFETY: tasks write different images, groups or positions of the output, which is
+        // borrowed exclusively for this call.
+        unsafe { product_into(d, T::ONE, w, b, T::ZERO, &out, lc, parallel) }
+    };
+    for_tasks(p.n * p.groups * blocks, p.o * patch * block.min(positions), task);
+}
+
+/// Runs tasks `0..count` of about `work` multiplications each, over threads if it pays; a single
+/// task may use threads itself.
+fn for_tasks(count: usize, work: usize, task: impl Fn(usize, bool) + Sync) {
+    if count > 1 && count.saturating_mul(work) >= 1 << 19 {
+        let min = ((1 << 17) / work.max(1)).max(1);
+        (0..count).into_par_iter().with_min_len(min).for_each(|t| task(t, false));
+    } else {
+        (0..count).for_each(|t| task(t, true));
+    }
+}
+
+/// The gradient with respect to the input, given the one with respect to the output: also the
+/// transposed convolution of `grad`. `input_grad` is overwritten.
+///
+/// ```
+/// use gradus_numerics::conv::{ConvParams, conv_input_grad};
+/// let (g, w) = ([1.0f32, 2.0], [1.0, 10.0]);
+/// let mut dx = [0.0; 3];
+/// conv_input_grad(&g, &w, [1, 1, 1, 1, 2], [1, 1, 1, 1, 3], &ConvParams::default(), &mut dx);
+/// assert_eq!(dx, [1.0, 12.0, 20.0]);
+/// ```
+pub fn conv_input_grad<T: Real>(
+    grad: &[T],
+    weight: &[T],
+    weight_shape: [usize; 5],
+    input_shape: [usize; 5],
+    params: &ConvParams,
+    input_grad: &mut [T],
+) {
+    input_grad.fill(T::ZERO);
+    let Some(p) = Problem::new(input_shape, weight_shape, params) else { return };
+    debug_assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs());
+    if p.is_depthwise() {
+        return depthwise::input_grad(&p.geometry, p.groups, grad, weight, input_grad);
+    }
+    let (positions, patch, block) = (p.outputs(), p.patch(p.c), p.block());
+    let size = p.c * p.geometry.inputs();
+    if size == 0 || p.o == 0 {
+        return;
+    }
+    let image = |(image, dx): (usize, &mut [T])| {
+        let group = image % p.groups;
+        let w = Operand::new(&weight[group * p.o * patch..][..p.o * patch], Layout::row_major(patch).transposed());
+        let g = &grad[image * p.o * positions..][..p.o * positions];
+        let g = Operand::new(g, Layout::row_major(positions));
+        if p.geometry.is_pointwise() {
+            return gemm(Dims::new(patch, positions, p.o), T::ONE, w, g, T::ZERO, dx, Layout::row_major(positions));
+        }
+        let mut columns = vec![T::ZERO; patch * block.min(positions)];
+        for first in (0..positions).step_by(block) {
+            let count = block.min(positions - first);
+            let g = Operand::new(g.data, g.layout.at(first));
+            let columns = &mut columns[..patch * count];
+            gemm(Dims::new(patch, count, p.o), T::ONE, w, g, T::ZERO, columns, Layout::row_major(count));
+            scatter_patches(&p.geometry, columns, first, count, dx);
+        }
+    };
+    if p.n * p.groups > 1 && p.n * p.groups * p.o * patch * positions >= 1 << 19 {
+        let min = ((1 << 17) / (p.o * patch * positions).max(1)).max(1);
+        input_grad.par_chunks_mut(size).enumerate().with_min_len(min).for_each(image);
+    } else {
+        input_grad.chunks_mut(size).enumerate().for_each(image);
+    }
+}
+
+/// The gradient with respect to the weight, given the one with respect to the output.
+/// `weight_grad` is overwritten.
+///
+/// ```
+/// use gradus_numerics::conv::{ConvParams, conv_weight_grad};
+/// let (x, g) = ([1.0f32, 2.0, 3.0], [1.0, 10.0]);
+/// let mut dw = [0.0; 2];
+/// conv_weight_grad(&x, [1, 1, 1, 1, 3], &g, [1, 1, 1, 1, 2], &ConvParams::default(), &mut dw);
+/// assert_eq!(dw, [21.0, 32.0]);
+/// ```
+pub fn conv_weight_grad<T: Real>(
+    input: &[T],
+    input_shape: [usize; 5],
+    grad: &[T],
+    weight_shape: [usize; 5],
+    params: &ConvParams,
+    weight_grad: &mut [T],
+) {
+    weight_grad.fill(T::ZERO);
+    let Some(p) = Problem::new(input_shape, weight_shape, params) else { return };
+    debug_assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs());
+    if p.is_depthwise() {
+        return depthwise::weight_grad(&p.geometry, p.groups, input, grad, weight_grad);
+    }
+    let (positions, patch, inputs) = (p.outputs(), p.patch(p.c), p.geometry.inputs());
+    // A task owns the weights of some input channels of one group and goes through the whole
+    // batch in order, so the sum is taken in the same order however tasks are spread.
+    let kernel = p.patch(1);
+    let channels = (256 / kernel.max(1)).clamp(1, p.c.max(1));
+    let parts = p.c.div_ceil(channels);
+    let block = (BLOCK / (channels * kernel).max(1)).clamp(64, 1 << 14);
+    let out = Out::new(weight_grad);
+    let task = |t: usize, parallel: bool| {
+        let (group, from) = (t / parts, t % parts * channels);
+        let channels = channels.min(p.c - from);
+        let width = channels * kernel;
+        let lc = Layout::row_major(patch).at(group * p.o * patch + from * kernel);
+        let mut columns = vec![T::ZERO; width * block.min(positions)];
+        for n in 0..p.n {
+            let image = n * p.groups + group;
+            let x = &input[(image * p.c + from) * inputs..][..channels * inputs];
+            let g = &grad[image * p.o * positions..][..p.o * positions];
+            for first in (0..positions).step_by(block) {
+                let count = block.min(positions - first);
+                let g = Operand::new(g, Layout::row_major(positions).at(first));
+                let b = if p.geometry.is_pointwise() {
+                    Operand::new(x, Layout::row_major(positions).at(first).transposed())
+                } else {
+                    let columns = &mut columns[..width * count];
+                    gather_patches(&p.geometry, x, first, count, columns);
+                    Operand::new(&*columns, Layout::row_major(count).transposed())
+                };
+                // SAFETY: tasks own different groups or channels of the weights, which are
+                // borrowed exclusively for this call.
+                unsafe { product_into(Dims::new(p.o, width, count), T::ONE, g, b, T::ONE, &out, lc, parallel) }
+            }
+        }
+    };
+    for_tasks(p.groups * parts, p.n * p.o * channels * kernel * positions, task);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Convolution where every channel has its own kernel: planes are handled directly.
+
+use super::patches::{Geometry, kernel_elements};
+use crate::element::Real;
+use crate::lanes::PARALLEL_WORK;
+use rayon::prelude::*;
+
+/// For every kernel element, and every output row it reaches, calls `f` with the element's
+/// number, the range of the output and the first position of the input; the input advances by
+/// the stride.
+fn for_rows(g: &Geometry, mut f: impl FnMut(usize, std::ops::Range<usize>, usize)) {
+    for (k, [kd, kh, kw]) in kernel_elements(g.kernel).enumerate() {
+        let inside = g.inside(2, kw, 0..g.output[2]);
+        let Some(w) = g.source(2, inside.start, kw) else { continue };
+        for od in 0..g.output[0] {
+            let Some(d) = g.source(0, od, kd) else { continue };
+            for oh in 0..g.output[1] {
+                let Some(h) = g.source(1, oh, kh) else { continue };
+                let row = (od * g.output[1] + oh) * g.output[2];
+                f(k, row + inside.start..row + inside.end, (d * g.input[1] + h) * g.input[2] + w);
+            }
+        }
+    }
+}
+
+/// Runs `f` on every plane of `out`, over threads when the whole is worth it.
+fn for_planes<T: Real>(out: &mut [T], plane: usize, work: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    if plane == 0 {
+    } else if work >= PARALLEL_WORK {
+        out.par_chunks_mut(plane).enumerate().for_each(|(i, out)| f(i, out));
+    } else {
+        out.chunks_mut(plane).enumerate().for_each(|(i, out)| f(i, out));
+    }
+}
+
+fn kernel_size(g: &Geometry) -> usize {
+    g.kernel.iter().product()
+}
+
+pub(super) fn forward<T: Real>(g: &Geometry, channels: usize, input: &[T], weight: &[T], output: &mut [T]) {
+    let (size, inputs, step) = (kernel_size(g), g.inputs(), g.params.stride[2]);
+    let work = output.len() * size;
+    for_planes(output, g.outputs(), work, |i, out| {
+        let (x, w) = (&input[i * inputs..][..inputs], &weight[i % channels * size..][..size]);
+        out.fill(T::ZERO);
+        for_rows(g, |k, row, from| {
+            let (out, x, w) = (&mut out[row], &x[from..], w[k]);
+            if step == 1 {
+                out.iter_mut().zip(x).for_each(|(o, x)| *o += w * *x);
+            } else {
+                out.iter_mut().zip(x.iter().step_by(step)).for_each(|(o, x)| *o += w * *x);
+            }
+        });
+    });
+}
+
+pub(super) fn input_grad<T: Real>(g: &Geometry, channels: usize, grad: &[T], weight: &[T], dx: &mut [T]) {
+    let (size, outputs, step) = (kernel_size(g), g.outputs(), g.params.stride[2]);
+    for_planes(dx, g.inputs(), grad.len() * size, |i, dx| {
+        let (grad, w) = (&grad[i * outputs..][..outputs], &weight[i % channels * size..][..size]);
+        for_rows(g, |k, row, from| {
+            let (dx, w) = (&mut dx[from..], w[k]);
+            if step == 1 {
+                dx.iter_mut().zip(&grad[row]).for_each(|(d, g)| *d += w * *g);
+            } else {
+                dx.iter_mut().step_by(step).zip(&grad[row]).for_each(|(d, g)| *d += w * *g);
+            }
+        });
+    });
+}
+
+pub(super) fn weight_grad<T: Real>(g: &Geometry, channels: usize, input: &[T], grad: &[T], dw: &mut [T]) {
+    let (size, inputs, outputs, step) = (kernel_size(g), g.inputs(), g.outputs(), g.params.stride[2]);
+    for_planes(dw, size, grad.len() * size, |c, dw| {
+        // A channel's images in order: the same sum for any number of threads.
+        for (n, grad) in grad.chunks_exact(outputs.max(1)).enumerate().filter(|(i, _)| i % channels == c) {
+            let x = &input[n * inputs..][..inputs];
+            for_rows(g, |k, row, from| {
+                let (x, grad) = (&x[from..], &grad[row]);
+                dw[k] += if step == 1 {
+                    dot(grad, x)
+                } else {
+                    grad.iter().zip(x.iter().step_by(step)).map(|(g, x)| *g * *x).sum()
+                };
+            });
+        }
+    });
+}
+
+/// The dot product over the length of `a`, in eight sums side by side: one sum would have to be
+/// taken in order, an addition at a time.
+fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+    let b = &b[..a.len()];
+    let mut sums = [T::ZERO; 8];
+    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: T = a8.remainder().iter().zip(b8.remainder()).map(|(a, b)| *a * *b).sum();
+    for (a, b) in a8.zip(b8) {
+        for i in 0..8 {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    sums.into_iter().sum::<T>().add(rest)
+}

@@ -1,0 +1,152 @@
+use super::*;
+use crate::testing::{Random, bits, close, same_on_any_threads};
+use proptest::prelude::*;
+
+/// Calls `f` with the positions of input, weight and output of every multiplication.
+fn products(x: [usize; 5], w: [usize; 5], p: &ConvParams, mut f: impl FnMut(usize, usize, usize)) -> usize {
+    let Some(out) = p.output_size([x[2], x[3], x[4]], [w[2], w[3], w[4]]) else { return 0 };
+    let outputs: usize = out.iter().product();
+    let split = |mut i: usize, s: [usize; 3]| {
+        let c = i % s[2];
+        i /= s[2];
+        [i / s[1], i % s[1], c]
+    };
+    let kernel = [w[2], w[3], w[4]];
+    for n in 0..x[0] {
+        for o in 0..w[0] {
+            let group = o / (w[0] / p.groups);
+            for at in 0..outputs {
+                for c in 0..w[1] {
+                    for k in 0..kernel.iter().product() {
+                        let (oi, ki) = (split(at, out), split(k, kernel));
+                        let mut from = n * x[1] + group * w[1] + c;
+                        let mut inside = true;
+                        for d in 0..3 {
+                            let i = (oi[d] * p.stride[d] + ki[d] * p.dilation[d]) as isize - p.padding[d].0 as isize;
+                            inside &= 0 <= i && i < x[d + 2] as isize;
+                            from = from.wrapping_mul(x[d + 2]).wrapping_add_signed(i);
+                        }
+                        if inside {
+                            f(
+                                from,
+                                (o * w[1] + c) * kernel.iter().product::<usize>() + k,
+                                (n * w[0] + o) * outputs + at,
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+    x[0] * w[0] * outputs
+}
+
+/// Compares the three functions with the definition.
+fn check(seed: u64, x: [usize; 5], w: [usize; 5], p: &ConvParams) {
+    let mut r = Random(seed);
+    let (input, weight) = (r.f64s(x.iter().product()), r.f64s(w.iter().product()));
+    let size = products(x, w, p, |_, _, _| {});
+    let grad = r.f64s(size);
+    let (mut y, mut dx, mut dw) = (vec![0.0; size], vec![0.0; input.len()], vec![0.0; weight.len()]);
+    products(x, w, p, |i, k, o| {
+        y[o] += input[i] * weight[k];
+        dx[i] += grad[o] * weight[k];
+        dw[k] += grad[o] * input[i];
+    });
+    let garbage = |n| vec![7.0; n];
+    let mut out = garbage(size);
+    conv_forward(&input, x, &weight, w, p, &mut out);
+    close(&out, &y, 1e-12);
+    let mut out = garbage(input.len());
+    conv_input_grad(&grad, &weight, w, x, p, &mut out);
+    close(&out, &dx, 1e-12);
+    let mut out = garbage(weight.len());
+    conv_weight_grad(&input, x, &grad, w, p, &mut out);
+    close(&out, &dw, 1e-11);
+}
+
+prop_compose! {
+    fn problem()(
+        groups in 1usize..4,
+        n in 0usize..4,
+        c in 1usize..4,
+        o in 1usize..4,
+        size in [1usize..5, 1usize..8, 0usize..12],
+        kernel in [1usize..3, 1usize..4, 1usize..5],
+        stride in [1usize..3, 1usize..4, 1usize..4],
+        front in [0usize..3, 0usize..4, 0usize..5],
+        back in [0usize..3, 0usize..4, 0usize..5],
+        dilation in [1usize..3, 1usize..3, 1usize..4],
+    ) -> ([usize; 5], [usize; 5], ConvParams) {
+        let padding = [0, 1, 2].map(|d| (front[d], back[d]));
+        let x = [n, c * groups, size[0], size[1], size[2]];
+        let w = [o * groups, c, kernel[0], kernel[1], kernel[2]];
+        (x, w, ConvParams { stride, padding, dilation, groups })
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn all_three_match_the_definition(seed: u64, (x, w, p) in problem()) {
+        check(seed, x, w, &p);
+    }
+
+    #[test]
+    fn sizes_of_transposed_convolutions_invert(
+        (x, w, p) in problem()
+    ) {
+        let (size, kernel) = ([x[2], x[3], x[4]], [w[2], w[3], w[4]]);
+        if let Some(out) = p.output_size(size, kernel) {
+            let extra = [0, 1, 2].map(|d| {
+                let padded = size[d] + p.padding[d].0 + p.padding[d].1;
+                (padded - (p.dilation[d] * (kernel[d] - 1) + 1)) % p.stride[d]
+            });
+            prop_assert_eq!(p.transposed_size(out, kernel, extra), Some(size));
+        }
+    }
+}
+
+#[test]
+fn special_cases_match() {
+    let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], ..ConvParams::default() };
+    check(1, [2, 5, 1, 1, 9], [4, 5, 1, 1, 1], &ConvParams::default()); // pointwise
+    check(2, [3, 6, 1, 7, 9], [6, 1, 1, 3, 3], &ConvParams { groups: 6, ..pad }); // depthwise
+    check(3, [1, 4, 1, 40, 50], [5, 4, 1, 3, 3], &pad); // several blocks
+    check(4, [2, 300, 1, 3, 3], [4, 300, 1, 3, 3], &pad); // several channel parts
+    check(5, [2, 300, 1, 3, 3], [4, 300, 1, 1, 1], &ConvParams::default());
+    check(6, [2, 2, 1, 1, 3], [2, 2, 1, 1, 5], &ConvParams::default()); // kernel too large
+    check(7, [1, 1, 1, 1, 2], [1, 1, 1, 1, 2], &ConvParams { padding: [(0, 0), (0, 0), (9, 9)], ..pad });
+}
+
+#[test]
+fn zero_strides_and_empty_kernels_have_no_output() {
+    let p = ConvParams { stride: [1, 1, 0], ..ConvParams::default() };
+    assert_eq!(p.output_size([1, 1, 4], [1, 1, 2]), None);
+    assert_eq!(ConvParams::default().output_size([1, 1, 4], [1, 1, 0]), None);
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], ..ConvParams::default() };
+    let cases = [
+        ([4, 8, 1, 30, 31], [16, 8, 1, 3, 3], pad),
+        ([1, 64, 1, 40, 40], [32, 64, 1, 3, 3], pad),
+        ([4, 32, 1, 24, 24], [32, 1, 1, 3, 3], ConvParams { groups: 32, ..pad }),
+        ([3, 64, 1, 24, 24], [64, 64, 1, 1, 1], ConvParams::default()),
+    ];
+    let mut r = Random(9);
+    for (x, w, p) in cases {
+        let (input, weight) = (r.f32s(x.iter().product()), r.f32s(w.iter().product()));
+        let out = p.output_size([x[2], x[3], x[4]], [w[2], w[3], w[4]]).unwrap();
+        let grad = r.f32s(x[0] * w[0] * out.iter().product::<usize>());
+        same_on_any_threads(|| {
+            let (mut y, mut dx, mut dw) = (grad.clone(), input.clone(), weight.clone());
+            conv_forward(&input, x, &weight, w, &p, &mut y);
+            conv_input_grad(&grad, &weight, w, x, &p, &mut dx);
+            conv_weight_grad(&input, x, &grad, w, &p, &mut dw);
+            (bits(&y), bits(&dx), bits(&dw))
+        });
+    }
+}

@@ -1,0 +1,456 @@
+//! Matrix products `C = alpha * A @ B + beta * C` with arbitrary strides.
+//!
+//! `f32` and `f64` run on the kernels of the `gemm` family of crates, half precision is widened
+//! to `f32` and rounded once at the end, integers wrap. The sum over `k` of every output element
+//! is taken in an order that depends on the sizes and strides alone, so the number of threads
+//! does not show in the result.
+
+use crate::element::Num;
+use gemm_common::Parallelism;
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+/// Where the elements of a matrix lie in a slice: `(i, j)` is at `offset + i * rs + j * cs`.
+///
+/// ```
+/// use gradus_numerics::gemm::Layout;
+/// let m = Layout::row_major(3); // three columns
+/// assert_eq!(m.transposed(), Layout { offset: 0, rs: 1, cs: 3 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The position of element `(0, 0)`.
+    pub offset: usize,
+    /// The step from a row to the next; may be negative, and zero for an input.
+    pub rs: isize,
+    /// The step from a column to the next; may be negative, and zero for an input.
+    pub cs: isize,
+}
+
+impl Layout {
+    /// A layout with the given steps.
+    pub const fn new(offset: usize, rs: isize, cs: isize) -> Self {
+        Layout { offset, rs, cs }
+    }
+
+    /// Contiguous rows of `cols` elements.
+    pub const fn row_major(cols: usize) -> Self {
+        Layout { offset: 0, rs: cols as isize, cs: 1 }
+    }
+
+    /// The transposed matrix in the same memory.
+    pub const fn transposed(self) -> Self {
+        Layout { offset: self.offset, rs: self.cs, cs: self.rs }
+    }
+
+    /// The same matrix `by` elements further on.
+    pub const fn at(self, by: usize) -> Self {
+        Layout { offset: self.offset + by, ..self }
+    }
+
+    /// The lowest and highest position of a non-empty `m` by `n` matrix.
+    fn span(self, m: usize, n: usize) -> (isize, isize) {
+        let (r, c) = (self.rs * (m as isize - 1), self.cs * (n as isize - 1));
+        (self.offset as isize + r.min(0) + c.min(0), self.offset as isize + r.max(0) + c.max(0))
+    }
+
+    /// Whether an `m` by `n` matrix lies inside a slice of `len` elements.
+    fn fits(self, m: usize, n: usize, len: usize) -> bool {
+        let (lo, hi) = self.span(m, n);
+        m == 0 || n == 0 || (lo >= 0 && hi < len as isize)
+    }
+
+    /// Whether distinct elements surely have distinct positions.
+    fn is_injective(self, m: usize, n: usize) -> bool {
+        let (r, c) = ((self.rs.unsigned_abs(), m), (self.cs.unsigned_abs(), n));
+        let (small, large) = if r.0 < c.0 { (r, c) } else { (c, r) };
+        (small.1 <= 1 || small.0 > 0) && (large.1 <= 1 || large.0 > small.0 * (small.1.max(1) - 1))
+    }
+
+    #[inline]
+    fn position(self, i: usize, j: usize) -> usize {
+        (self.offset as isize + i as isize * self.rs + j as isize * self.cs) as usize
+    }
+}
+
+/// The sizes of a product: `A` is `m` by `k`, `B` is `k` by `n`, `C` is `m` by `n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dims {
+    /// Rows of `A` and `C`.
+    pub m: usize,
+    /// Columns of `B` and `C`.
+    pub n: usize,
+    /// Columns of `A`, rows of `B`.
+    pub k: usize,
+}
+
+impl Dims {
+    /// The sizes of a product.
+    pub const fn new(m: usize, n: usize, k: usize) -> Self {
+        Dims { m, n, k }
+    }
+
+    fn work(self) -> usize {
+        self.m.saturating_mul(self.n).saturating_mul(self.k)
+    }
+}
+
+/// An operand of a product: the slice and the layout of the matrix in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a, T> {
+    /// The memory.
+    pub data: &'a [T],
+    /// Where the matrix lies in it.
+    pub layout: Layout,
+}
+
+impl<'a, T> Operand<'a, T> {
+    /// An operand.
+    pub const fn new(data: &'a [T], layout: Layout) -> Self {
+        Operand { data, layout }
+    }
+}
+
+/// The output as a pointer, for threads that write disjoint parts of it.
+pub(crate) struct Out<T> {
+    ptr: *mut T,
+    len: usize,
+}
+
+// SAFETY: an `Out` is only dereferenced inside `Gemm::product`, whose callers promise that
+// products running at the same time write disjoint elements.
+unsafe impl<T: Send> Sync for Out<T> {}
+
+impl<T> Out<T> {
+    pub(crate) fn new(c: &mut [T]) -> Self {
+        Out { ptr: c.as_mut_ptr(), len: c.len() }
+    }
+}
+
+mod sealed {
+    /// The kernel behind [`super::Gemm`].
+    pub trait Product: Sized {
+        /// `C = alpha * A @ B + beta * C`; sizes are within the slices.
+        ///
+        /// # Safety
+        ///
+        /// `C` at `lc` must lie within `c`'s allocation of its recorded length, be injective,
+        /// and no other thread may use its elements meanwhile.
+        #[allow(clippy::too_many_arguments)]
+        unsafe fn product(
+            d: super::Dims,
+            alpha: Self,
+            a: super::Operand<Self>,
+            b: super::Operand<Self>,
+            beta: Self,
+            c: *mut Self,
+            lc: super::Layout,
+            parallel: bool,
+        );
+    }
+}
+
+/// An element type with a matrix product.
+pub trait Gemm: Num + sealed::Product {}
+
+/// Products of fewer multiplications than this are not spread over threads.
+const PARALLEL_PRODUCT: usize = 1 << 19;
+
+macro_rules! kernel {
+    ($t:ident, $get:path) => {
+        impl sealed::Product for $t {
+            unsafe fn product(
+                d: Dims,
+                alpha: $t,
+                a: Operand<$t>,
+                b: Operand<$t>,
+                beta: $t,
+                c: *mut $t,
+                lc: Layout,
+                parallel: bool,
+            ) {
+                let (mut d, mut a, mut b, mut lc) = (d, a, b, lc);
+                if d.m == 0 || d.n == 0 {
+                    return;
+                }
+                // The kernels are fastest with the output's unit stride along its rows.
+                if lc.cs.abs() < lc.rs.abs() {
+                    d = Dims::new(d.n, d.m, d.k);
+                    (a, b) = (Operand::new(b.data, b.layout.transposed()), Operand::new(a.data, a.layout.transposed()));
+                    lc = lc.transposed();
+                }
+                // And want the output's steps, and the left one's along `k`, not negative.
+                let (mut la, mut lb) = (a.layout, b.layout);
+                if lc.rs < 0 {
+                    (lc.offset, lc.rs) = (lc.position(d.m - 1, 0), -lc.rs);
+                    (la.offset, la.rs) = (if d.k > 0 { la.position(d.m - 1, 0) } else { 0 }, -la.rs);
+                }
+                if lc.cs < 0 {
+                    (lc.offset, lc.cs) = (lc.position(0, d.n - 1), -lc.cs);
+                    (lb.offset, lb.cs) = (if d.k > 0 { lb.position(0, d.n - 1) } else { 0 }, -lb.cs);
+                }
+                if la.cs < 0 && d.k > 0 {
+                    (la.offset, la.cs) = (la.position(0, d.k - 1), -la.cs);
+                    (lb.offset, lb.rs) = (lb.position(d.k - 1, 0), -lb.rs);
+                }
+                // SAFETY: the inputs lie within their slices (asserted by the callers in this
+                // module), the output is exclusively ours by this function's contract. The
+                // kernel calls the output's factor alpha and the product's beta.
+                unsafe {
+                    $get()(
+                        d.m,
+                        d.n,
+                        d.k,
+                        c.wrapping_add(lc.offset),
+                        lc.cs,
+                        lc.rs,
+                        beta != 0.0,
+                        a.data.as_ptr().wrapping_add(la.offset),
+                        la.cs,
+                        la.rs,
+                        b.data.as_ptr().wrapping_add(lb.offset),
+                        lb.cs,
+                        lb.rs,
+                        beta,
+                        alpha,
+                        false,
+                        false,
+                        false,
+                        if parallel { Parallelism::Rayon(0) } else { Parallelism::None },
+                    );
+                }
+            }
+        }
+        impl Gemm for $t {}
+    };
+}
+
+kernel!(f32, gemm_f32::gemm::f32::get_gemm_fn);
+kernel!(f64, gemm_f64::gemm::f64::get_gemm_fn);
+
+/// A row-major copy of a matrix in another type.
+fn pack<T: Copy, U>(m: usize, n: usize, a: Operand<T>, f: impl Fn(T) -> U) -> Vec<U> {
+    let mut out = Vec::with_capacity(m * n);
+    for i in 0..m {
+        out.extend((0..n).map(|j| f(a.data[a.layout.position(i, j)])));
+    }
+    out
+}
+
+macro_rules! half_precision {
+    ($($t:ident)*) => {$(
+        impl sealed::Product for $t {
+            unsafe fn product(
+                d: Dims,
+                alpha: $t,
+                a: Operand<$t>,
+                b: Operand<$t>,
+                beta: $t,
+                c: *mut $t,
+                lc: Layout,
+                parallel: bool,
+            ) {
+                let a = pack(d.m, d.k, a, $t::to_f32);
+                let b = pack(d.k, d.n, b, $t::to_f32);
+                let (la, lb) = (Layout::row_major(d.k), Layout::row_major(d.n));
+                let mut wide = vec![0f32; d.m * d.n];
+                // SAFETY: `wide` is ours and as large as its layout says.
+                unsafe {
+                    <f32 as sealed::Product>::product(
+                        d, alpha.to_f32(), Operand::new(&a, la), Operand::new(&b, lb), 0.0,
+                        wide.as_mut_ptr(), lb, parallel,
+                    );
+                }
+                for i in 0..d.m {
+                    for j in 0..d.n {
+                        // SAFETY: the position is inside the output, which is ours alone.
+                        unsafe {
+                            let c = c.add(lc.position(i, j));
+                            let old = if beta == $t::ZERO { 0.0 } else { beta.to_f32() * (*c).to_f32() };
+                            *c = $t::from_f32(wide[i * d.n + j] + old);
+                        }
+                    }
+                }
+            }
+        }
+        impl Gemm for $t {}
+    )*};
+}
+
+half_precision!(f16 bf16);
+
+macro_rules! integer {
+    ($($t:ident)*) => {$(
+        impl sealed::Product for $t {
+            unsafe fn product(
+                d: Dims,
+                alpha: $t,
+                a: Operand<$t>,
+                b: Operand<$t>,
+                beta: $t,
+                c: *mut $t,
+                lc: Layout,
+                parallel: bool,
+            ) {
+                let b = pack(d.k, d.n, b, |x| x);
+                let out = Out { ptr: c, len: 0 };
+                let row = |i: usize| {
+                    let mut acc = vec![0 as $t; d.n];
+                    for (p, b) in b.chunks_exact(d.n).enumerate() {
+                        let x = a.data[a.layout.position(i, p)];
+                        for (acc, &b) in acc.iter_mut().zip(b) {
+                            *acc = acc.wrapping_add(x.wrapping_mul(b));
+                        }
+                    }
+                    let out = &out;
+                    for (j, acc) in acc.into_iter().enumerate() {
+                        // SAFETY: the position is inside the output; rows are disjoint.
+                        unsafe {
+                            let c = out.ptr.add(lc.position(i, j));
+                            let old = if beta == 0 { 0 } else { beta.wrapping_mul(*c) };
+                            *c = alpha.wrapping_mul(acc).wrapping_add(old);
+                        }
+                    }
+                };
+                if d.n == 0 {
+                } else if parallel {
+                    (0..d.m).into_par_iter().for_each(row);
+                } else {
+                    (0..d.m).for_each(row);
+                }
+            }
+        }
+        impl Gemm for $t {}
+    )*};
+}
+
+integer!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+/// Runs one product after asserting that it stays inside its slices.
+///
+/// # Safety
+///
+/// No other thread may use the elements of `C` meanwhile, and `c` must still be borrowed.
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn product_into<T: Gemm>(
+    d: Dims,
+    alpha: T,
+    a: Operand<T>,
+    b: Operand<T>,
+    beta: T,
+    c: &Out<T>,
+    lc: Layout,
+    parallel: bool,
+) {
+    // O(1), and what makes the raw pointers sound: kept in release builds too.
+    assert!(a.layout.fits(d.m, d.k, a.data.len()), "A reaches outside its slice");
+    assert!(b.layout.fits(d.k, d.n, b.data.len()), "B reaches outside its slice");
+    assert!(lc.fits(d.m, d.n, c.len), "C reaches outside its slice");
+    let parallel = parallel && d.work() >= PARALLEL_PRODUCT;
+    if lc.is_injective(d.m, d.n) {
+        // SAFETY: bounds were asserted; exclusiveness is the caller's promise.
+        unsafe { T::product(d, alpha, a, b, beta, c.ptr, lc, parallel) }
+    } else {
+        // Steps that may make elements of C coincide: go through a copy, in order.
+        let mut copy = Vec::with_capacity(d.m * d.n);
+        for i in 0..d.m {
+            // SAFETY: `fits` was asserted above.
+            copy.extend((0..d.n).map(|j| unsafe { *c.ptr.add(lc.position(i, j)) }));
+        }
+        // SAFETY: the copy is ours.
+        unsafe { T::product(d, alpha, a, b, beta, copy.as_mut_ptr(), Layout::row_major(d.n), parallel) }
+        for i in 0..d.m {
+            for j in 0..d.n {
+                // SAFETY: as above.
+                unsafe { *c.ptr.add(lc.position(i, j)) = copy[i * d.n + j] }
+            }
+        }
+    }
+}
+
+/// `C = alpha * A @ B + beta * C`.
+///
+/// With `beta` zero, `C` is only written: it may hold anything, NaN included.
+///
+/// ```
+/// use gradus_numerics::gemm::{Dims, Layout, Operand, gemm};
+/// let (a, b) = ([1.0f32, 2.0, 3.0, 4.0], [10.0f32, 1.0]);
+/// let mut c = [0.0; 2];
+/// let (a, b) = (Operand::new(&a, Layout::row_major(2)), Operand::new(&b, Layout::row_major(1)));
+/// gemm(Dims::new(2, 1, 2), 1.0, a, b, 0.0, &mut c, Layout::row_major(1));
+/// assert_eq!(c, [12.0, 34.0]);
+/// ```
+pub fn gemm<T: Gemm>(d: Dims, alpha: T, a: Operand<T>, b: Operand<T>, beta: T, c: &mut [T], lc: Layout) {
+    // SAFETY: `c` is borrowed exclusively for the call.
+    unsafe { product_into(d, alpha, a, b, beta, &Out::new(c), lc, true) }
+}
+
+/// What one product of a batch adds to the offsets of `A`, `B` and `C`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchOffset {
+    /// Added to the offset of `A`.
+    pub a: usize,
+    /// Added to the offset of `B`.
+    pub b: usize,
+    /// Added to the offset of `C`.
+    pub c: usize,
+}
+
+/// One product per entry of `batch`, all of the same sizes and strides.
+///
+/// Small products are spread over threads by the batch, large ones each use all threads. When
+/// the outputs are interleaved in memory (or overlap) they run one after the other.
+///
+/// ```
+/// use gradus_numerics::gemm::{BatchOffset, Dims, Layout, Operand, batched_gemm};
+/// let (a, b) = ([1i64, 2, 3, 4], [5i64, 6]);
+/// let mut c = [0i64; 2];
+/// let batch = [BatchOffset { a: 0, b: 0, c: 0 }, BatchOffset { a: 2, b: 0, c: 1 }];
+/// let (a, b) = (Operand::new(&a, Layout::row_major(2)), Operand::new(&b, Layout::row_major(1)));
+/// batched_gemm(Dims::new(1, 1, 2), 1, a, b, 0, &mut c, Layout::row_major(1), &batch);
+/// assert_eq!(c, [17, 39]);
+/// ```
+#[allow(clippy::too_many_arguments)]
+pub fn batched_gemm<T: Gemm>(
+    d: Dims,
+    alpha: T,
+    a: Operand<T>,
+    b: Operand<T>,
+    beta: T,
+    c: &mut [T],
+    lc: Layout,
+    batch: &[BatchOffset],
+) {
+    if d.m == 0 || d.n == 0 {
+        return;
+    }
+    let out = Out::new(c);
+    let one = |o: &BatchOffset, parallel: bool| {
+        let a = Operand::new(a.data, a.layout.at(o.a));
+        let b = Operand::new(b.data, b.layout.at(o.b));
+        // SAFETY: `c` is borrowed exclusively for the call, and products run at the same time
+        // only when `disjoint` found their outputs apart.
+        unsafe { product_into(d, alpha, a, b, beta, &out, lc.at(o.c), parallel) }
+    };
+    let work = d.work().saturating_mul(batch.len());
+    let by_batch = batch.len() > 1 && d.work() < 1 << 24 && work >= PARALLEL_PRODUCT;
+    if by_batch && disjoint(d, lc, batch) {
+        // Groups of fixed size, so that tiny products share the cost of a task.
+        let group = (PARALLEL_PRODUCT / 4 / d.work().max(1)).max(1);
+        batch.par_chunks(group).for_each(|group| group.iter().for_each(|o| one(o, false)));
+    } else {
+        batch.iter().for_each(|o| one(o, true));
+    }
+}
+
+/// Whether the outputs of a batch occupy separate stretches of memory.
+fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
+    let (lo, hi) = lc.span(d.m, d.n);
+    let extent = (hi - lo) as usize + 1;
+    let mut starts: Vec<usize> = batch.iter().map(|o| o.c).collect();
+    starts.sort_unstable();
+    starts.windows(2).all(|w| w[1] - w[0] >= extent)
+}
+
+#[cfg(test)]
+mod tests;

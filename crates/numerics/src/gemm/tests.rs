@@ -1,0 +1,210 @@
+use super::*;
+use crate::testing::{Random, bits, close, same_on_any_threads, wide};
+use proptest::prelude::*;
+
+/// A random layout of an `m` by `n` matrix and the length of slice it needs.
+fn layout(r: &mut Random, m: usize, n: usize, input: bool) -> (Layout, usize) {
+    let gap = 1 + r.below(3);
+    let (mut rs, mut cs) = ((n.max(1) * gap + r.below(3)) as isize, gap as isize);
+    if r.below(2) == 0 {
+        (rs, cs) = (gap as isize, (m.max(1) * gap) as isize);
+    }
+    if input && r.below(4) == 0 {
+        rs = 0;
+    }
+    if input && r.below(4) == 0 {
+        cs = 0;
+    }
+    let mut offset = r.below(4);
+    if r.below(3) == 0 {
+        offset += rs as usize * m.saturating_sub(1);
+        rs = -rs;
+    }
+    if r.below(3) == 0 {
+        offset += cs as usize * n.saturating_sub(1);
+        cs = -cs;
+    }
+    let l = Layout::new(offset, rs, cs);
+    let len = if m == 0 || n == 0 { 0 } else { l.span(m, n).1 as usize + 1 + r.below(3) };
+    (l, len)
+}
+
+fn naive(d: Dims, alpha: f64, a: (&[f64], Layout), b: (&[f64], Layout), beta: f64, c: &mut [f64], lc: Layout) {
+    for i in 0..d.m {
+        for j in 0..d.n {
+            let sum: f64 = (0..d.k).map(|p| a.0[a.1.position(i, p)] * b.0[b.1.position(p, j)]).sum();
+            let c = &mut c[lc.position(i, j)];
+            *c = alpha * sum + if beta == 0.0 { 0.0 } else { beta * *c };
+        }
+    }
+}
+
+/// Runs one random product in type `T` and compares every element, also those between the
+/// matrix's elements, which must stay as they are.
+fn check<T: Gemm>(seed: u64, d: Dims, make: impl Fn(f64) -> T, tolerance: f64) {
+    let mut r = Random(seed);
+    let (la, na) = layout(&mut r, d.m, d.k, true);
+    let (lb, nb) = layout(&mut r, d.k, d.n, true);
+    let (lc, nc) = layout(&mut r, d.m, d.n, false);
+    let mut values = |n: usize| -> Vec<T> { (0..n).map(|_| make(r.unit() * 4.0)).collect() };
+    let (a, b, mut c) = (values(na), values(nb), values(nc));
+    let (alpha, beta) = [(1.0, 0.0), (1.0, 1.0), (2.0, -1.0), (-1.0, 0.0), (0.0, 2.0)][r.below(5)];
+    let wide = |x: &[T]| -> Vec<f64> { x.iter().map(|x| x.to_f64()).collect() };
+    let mut expected = wide(&c);
+    naive(d, alpha, (&wide(&a), la), (&wide(&b), lb), beta, &mut expected, lc);
+    gemm(d, make(alpha), Operand::new(&a, la), Operand::new(&b, lb), make(beta), &mut c, lc);
+    close(&wide(&c), &expected, tolerance * (d.k as f64 + 1.0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn products_match_the_definition(seed: u64, m in 0usize..40, n in 0usize..40, k in 0usize..40) {
+        let d = Dims::new(m, n, k);
+        check(seed, d, |x| x, 1e-13);
+        check(seed, d, |x| x as f32, 3e-5);
+        check(seed, d, |x| x.round() as i64, 0.0);
+        check(seed, d, |x| x.round() as i32, 0.0);
+        check(seed, d, f16::from_f64, 0.02);
+        check(seed, d, bf16::from_f64, 0.2);
+    }
+
+    #[test]
+    fn vectors_and_thin_matrices_match(seed: u64, m in 0usize..3, n in 0usize..70, k in 0usize..1100) {
+        check(seed, Dims::new(m, n, k), |x| x, 1e-12);
+        check(seed, Dims::new(n, m, k), |x| x, 1e-12);
+        check(seed, Dims::new(k, n, m), |x| x, 1e-12);
+    }
+}
+
+#[test]
+fn large_products_of_any_layout_match() {
+    for seed in 0..20 {
+        let mut r = Random(seed);
+        check(seed, Dims::new(60 + r.below(300), 60 + r.below(300), 1 + r.below(600)), |x| x, 1e-12);
+    }
+}
+
+#[test]
+fn integers_wrap() {
+    let (a, b) = ([i32::MAX, 2], [2, 3]);
+    let mut c = [1];
+    let (a, b) = (Operand::new(&a, Layout::row_major(2)), Operand::new(&b, Layout::row_major(1)));
+    gemm(Dims::new(1, 1, 2), 1, a, b, 1, &mut c, Layout::row_major(1));
+    assert_eq!(c, [i32::MAX.wrapping_mul(2).wrapping_add(7)]);
+}
+
+#[test]
+fn a_zero_beta_does_not_read_the_output() {
+    for (m, n, k) in [(1, 1, 0), (3, 3, 1), (5, 1, 7), (1, 5, 7), (9, 9, 2), (40, 40, 40), (4, 4, 600)] {
+        let (a, b) = (vec![1.0f32; m * k], vec![1.0f32; k * n]);
+        let mut c = vec![f32::NAN; m * n];
+        let (a, b) = (Operand::new(&a, Layout::row_major(k)), Operand::new(&b, Layout::row_major(n)));
+        gemm(Dims::new(m, n, k), 1.0, a, b, 0.0, &mut c, Layout::row_major(n));
+        assert_eq!(c, vec![k as f32; m * n]);
+    }
+}
+
+#[test]
+fn coinciding_outputs_are_written_in_order() {
+    let (a, b) = ([1.0, 2.0], [1.0]);
+    let mut c = [0.0];
+    let (a, b) = (Operand::new(&a, Layout::row_major(1)), Operand::new(&b, Layout::row_major(1)));
+    gemm(Dims::new(2, 1, 1), 1.0, a, b, 0.0, &mut c, Layout::new(0, 0, 0));
+    assert_eq!(c, [2.0]);
+}
+
+#[test]
+fn batches_match_single_products() {
+    let mut r = Random(1);
+    for (count, m, n, k) in [(0, 2, 2, 2), (1, 3, 4, 5), (300, 9, 8, 33), (3, 130, 120, 110), (5, 0, 3, 2)] {
+        let d = Dims::new(m, n, k);
+        let (a, b) = (r.f32s(count * m * k), r.f32s(k * n));
+        let (la, lb, lc) = (Layout::row_major(k), Layout::row_major(n), Layout::row_major(n));
+        let batch: Vec<_> =
+            (0..count).map(|i| BatchOffset { a: i * m * k, b: 0, c: (count - 1 - i) * m * n }).collect();
+        let mut c = vec![0.0; count * m * n];
+        batched_gemm(d, 1.0, Operand::new(&a, la), Operand::new(&b, lb), 0.0, &mut c, lc, &batch);
+        let mut expected = vec![0.0; count * m * n];
+        for o in &batch {
+            naive(d, 1.0, (&wide(&a), la.at(o.a)), (&wide(&b), lb), 0.0, &mut expected, lc.at(o.c));
+        }
+        close(&wide(&c), &expected, 1e-4);
+    }
+}
+
+#[test]
+fn interleaved_batches_are_right() {
+    // Outputs [m, batch, n]: their stretches of memory overlap.
+    let (count, m, n, k) = (40, 30, 20, 25);
+    let mut r = Random(2);
+    let (a, b) = (r.f64s(count * m * k), r.f64s(count * k * n));
+    let (la, lb, lc) = (Layout::row_major(k), Layout::row_major(n), Layout::row_major(count * n));
+    let batch: Vec<_> = (0..count).map(|i| BatchOffset { a: i * m * k, b: i * k * n, c: i * n }).collect();
+    let d = Dims::new(m, n, k);
+    let (mut c, mut expected) = (vec![0.0; count * m * n], vec![0.0; count * m * n]);
+    batched_gemm(d, 1.0, Operand::new(&a, la), Operand::new(&b, lb), 0.0, &mut c, lc, &batch);
+    for o in &batch {
+        naive(d, 1.0, (&a, la.at(o.a)), (&b, lb.at(o.b)), 0.0, &mut expected, lc.at(o.c));
+    }
+    close(&c, &expected, 1e-12);
+}
+
+#[test]
+fn batches_into_one_output_accumulate() {
+    // Many at once would race; they must run one after the other.
+    let (count, n) = (64, 32);
+    let a: Vec<i64> = (0..count as i64 * 1024).collect();
+    let l = Layout::row_major(n);
+    let batch: Vec<_> = (0..count).map(|i| BatchOffset { a: i * n * n, b: 0, c: 0 }).collect();
+    let ones = vec![1; n * n];
+    let mut c = vec![0; n * n];
+    batched_gemm(Dims::new(n, n, n), 1, Operand::new(&a, l), Operand::new(&ones, l), 1, &mut c, l, &batch);
+    let row = |i: usize| -> i64 { (0..count).map(|b| a[b * 1024 + i * n..][..n].iter().sum::<i64>()).sum() };
+    assert!((0..n * n).all(|p| c[p] == row(p / n)));
+}
+
+#[test]
+fn outputs_that_share_a_stretch_of_memory_are_found() {
+    let batch = |c: &[usize]| -> Vec<_> { c.iter().map(|&c| BatchOffset { a: 0, b: 0, c }).collect() };
+    let (d, l) = (Dims::new(2, 3, 1), Layout::row_major(3));
+    assert!(disjoint(d, l, &batch(&[12, 0, 6])));
+    assert!(!disjoint(d, l, &batch(&[12, 0, 5])));
+    assert!(!disjoint(d, l, &batch(&[4, 4])));
+    assert!(!disjoint(d, Layout::new(0, 6, 1), &batch(&[0, 3])));
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let mut r = Random(3);
+    for (m, n, k) in [(257, 301, 530), (1024, 33, 700), (17, 2000, 999), (700, 700, 64), (1, 3000, 500)] {
+        let (a, b) = (r.f32s(m * k), r.f32s(k * n));
+        for (la, lb) in [
+            (Layout::row_major(k), Layout::row_major(n)),
+            (Layout::row_major(m).transposed(), Layout::row_major(k).transposed()),
+        ] {
+            same_on_any_threads(|| {
+                let mut c = vec![0.5f32; m * n];
+                let (a, b) = (Operand::new(&a[..], la), Operand::new(&b[..], lb));
+                gemm(Dims::new(m, n, k), 1.0, a, b, 1.0, &mut c, Layout::row_major(n));
+                bits(&c)
+            });
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_batch() {
+    let mut r = Random(4);
+    for (count, m, n, k) in [(500, 12, 11, 64), (6, 150, 140, 300)] {
+        let (a, b) = (r.f32s(count * m * k), r.f32s(count * k * n));
+        let batch: Vec<_> = (0..count).map(|i| BatchOffset { a: i * m * k, b: i * k * n, c: i * m * n }).collect();
+        same_on_any_threads(|| {
+            let mut c = vec![0.0f32; count * m * n];
+            let (a, b) = (Operand::new(&a[..], Layout::row_major(k)), Operand::new(&b[..], Layout::row_major(n)));
+            batched_gemm(Dims::new(m, n, k), 1.0, a, b, 0.0, &mut c, Layout::row_major(n), &batch);
+            bits(&c)
+        });
+    }
+}

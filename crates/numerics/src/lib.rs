@@ -1,0 +1,37 @@
+//! Slice-level numerics for the CPU backend: everything that is not an elementwise loop.
+//!
+//! The functions take plain slices with sizes (and strides where they help); there is no tensor
+//! machinery here. They share three rules:
+//!
+//! * Sizes are the caller's business and are only asserted. What depends on the *data* (a
+//!   singular matrix, an index out of range) comes back as an `Err`.
+//! * Results have the same bits for any number of threads: work is split into chunks whose
+//!   size does not depend on the pool, and only over independent outputs.
+//! * Arrays are row-major. An operation "along an axis" sees its array as `(outer, n, inner)`,
+//!   with `n` the axis' length; see [`Lanes`].
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`gemm`] | matrix products with arbitrary strides, single and batched |
+//! | [`conv`] | 1-, 2- and 3-d convolution and its two gradients |
+//! | [`scan`] | cumulative sum, product, maximum, minimum, log-sum-exp |
+//! | [`sort`] | sorting, top-k, order statistics, searching |
+//! | [`unique`] | distinct values, non-zero positions, histograms |
+//! | [`scatter`] | scatter, gather and row updates with checked indices |
+//! | [`linalg`] | factorizations and solvers on batches of matrices |
+
+pub mod conv;
+mod element;
+pub mod gemm;
+mod lanes;
+pub mod linalg;
+pub mod scan;
+pub mod scatter;
+pub mod sort;
+pub mod unique;
+
+pub use element::{Num, Order, Real};
+pub use lanes::Lanes;
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,155 @@
+//! Factorizations and solvers on batches of contiguous row-major matrices.
+//!
+//! Matrices of a batch are handled independently, on several threads when they are large enough.
+//! All arithmetic is in `f64`, also for `f32` matrices: the results are then right to the last
+//! bits of `f32`, and there is one implementation to trust.
+//!
+//! Sign conventions are LAPACK's, as in PyTorch: the diagonal of `R` in a QR factorization can be
+//! negative. The signs of eigenvectors and singular vectors are arbitrary.
+
+mod cholesky;
+mod eigh;
+mod exp;
+mod lu;
+mod qr;
+mod svd;
+mod triangular;
+
+pub use cholesky::cholesky;
+pub use eigh::eigh;
+pub use exp::matrix_exp;
+pub use lu::{det, inv, lu, lu_factor, slogdet, solve};
+pub use qr::{QrMode, lstsq, qr};
+pub use svd::svd;
+pub use triangular::{Triangular, solve_triangular};
+
+use crate::element::Real;
+use rayon::prelude::*;
+use std::fmt;
+
+/// Why a matrix has no such factorization or solution. `batch` is its number in the batch, the
+/// first of them when several fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinalgError {
+    /// The matrix is singular: pivot number `pivot` (from zero) is exactly zero.
+    Singular {
+        /// The matrix's number.
+        batch: usize,
+        /// The pivot's number.
+        pivot: usize,
+    },
+    /// The matrix is not positive definite: the leading minor of order `minor` (from one) is not.
+    NotPositiveDefinite {
+        /// The matrix's number.
+        batch: usize,
+        /// The minor's order.
+        minor: usize,
+    },
+    /// The iteration did not converge, in practice because of infinite or NaN elements.
+    NoConvergence {
+        /// The matrix's number.
+        batch: usize,
+    },
+}
+
+impl fmt::Display for LinalgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinalgError::Singular { batch, pivot } => {
+                write!(f, "matrix {batch} of the batch is singular: pivot {pivot} is zero")
+            }
+            LinalgError::NotPositiveDefinite { batch, minor } => {
+                write!(
+                    f,
+                    "matrix {batch} of the batch is not positive definite: the leading minor of order {minor} is not"
+                )
+            }
+            LinalgError::NoConvergence { batch } => {
+                write!(f, "the iteration did not converge for matrix {batch} of the batch")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LinalgError {}
+
+/// The parts of `batch` matrices of `size` elements; works for empty matrices too.
+fn split<T>(mut x: &mut [T], batch: usize, size: usize) -> Vec<&mut [T]> {
+    debug_assert_eq!(x.len(), batch * size);
+    let mut parts = Vec::with_capacity(batch);
+    for _ in 0..batch {
+        let (part, rest) = x.split_at_mut(size);
+        parts.push(part);
+        x = rest;
+    }
+    parts
+}
+
+/// Runs `f` on every item with its number; `work` is the number of operations of one. Every item
+/// is run; the error is that of the first item that has one.
+fn for_batch<I: Send>(
+    items: Vec<I>,
+    work: usize,
+    f: impl Fn(usize, I) -> Result<(), LinalgError> + Sync,
+) -> Result<(), LinalgError> {
+    if items.len() > 1 && work.saturating_mul(items.len()) >= crate::lanes::PARALLEL_WORK {
+        let results: Vec<_> = items.into_par_iter().enumerate().map(|(i, item)| f(i, item)).collect();
+        results.into_iter().collect()
+    } else {
+        let mut result = Ok(());
+        for (i, item) in items.into_iter().enumerate() {
+            result = result.and(f(i, item));
+        }
+        result
+    }
+}
+
+/// Matrix number `i` of `size` elements, widened.
+fn load<T: Real>(a: &[T], i: usize, size: usize) -> Vec<f64> {
+    a[i * size..][..size].iter().map(|x| x.to_f64()).collect()
+}
+
+/// Rounds a matrix into its place.
+fn store<T: Real>(out: &mut [T], x: &[f64]) {
+    debug_assert_eq!(out.len(), x.len());
+    out.iter_mut().zip(x).for_each(|(o, x)| *o = T::from_f64(*x));
+}
+
+/// The transposed copy of an `m` by `n` matrix.
+fn transpose(a: &[f64], m: usize, n: usize) -> Vec<f64> {
+    let mut t = vec![0.0; m * n];
+    for i in 0..m {
+        for j in 0..n {
+            t[j * m + i] = a[i * n + j];
+        }
+    }
+    t
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    // Four sums at once: the compiler may not reorder them, but can run them side by side.
+    let mut s = [0.0; 4];
+    let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
+    let rest: f64 = a4.remainder().iter().zip(b4.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in a4.zip(b4) {
+        for i in 0..4 {
+            s[i] += a[i] * b[i];
+        }
+    }
+    (s[0] + s[1]) + (s[2] + s[3]) + rest
+}
+
+/// `y += factor * x`.
+fn axpy(y: &mut [f64], factor: f64, x: &[f64]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y += factor * x);
+}
+
+/// Rows `i < j` of a matrix with `n` columns, both mutable.
+fn two_rows(a: &mut [f64], n: usize, i: usize, j: usize) -> (&mut [f64], &mut [f64]) {
+    debug_assert!(i < j);
+    let (top, bottom) = a.split_at_mut(j * n);
+    (&mut top[i * n..][..n], &mut bottom[..n])
+}
+
+#[cfg(test)]
+mod tests;

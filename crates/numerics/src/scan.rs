@@ -1,0 +1,154 @@
+//! Cumulative operations along an axis.
+
+use crate::element::{Num, Order};
+use crate::lanes::{Lanes, PARALLEL_WORK};
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+/// Runs `block` on matching `n * inner` blocks of the input and the output, on several threads
+/// when there is enough to do. Blocks are independent.
+fn for_blocks<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], block: impl Fn(&[T], &mut [U]) + Sync) {
+    debug_assert!(x.len() == l.len() && out.len() == l.len());
+    let size = l.n * l.inner;
+    if size == 0 {
+    } else if l.len() >= PARALLEL_WORK && l.outer > 1 {
+        // Several short blocks to a task.
+        let group = (PARALLEL_WORK / 4 / size).max(1);
+        x.par_chunks(group * size).zip(out.par_chunks_mut(group * size)).for_each(|(x, out)| {
+            x.chunks_exact(size).zip(out.chunks_exact_mut(size)).for_each(|(x, out)| block(x, out));
+        });
+    } else {
+        x.chunks_exact(size).zip(out.chunks_exact_mut(size)).for_each(|(x, out)| block(x, out));
+    }
+}
+
+/// `out[i] = step(out[i - 1], x[i])` along the axis, carried in the accumulator type.
+fn scan<T: Num>(l: Lanes, x: &[T], out: &mut [T], start: T::Acc, step: impl Fn(T::Acc, T::Acc) -> T::Acc + Sync) {
+    for_blocks(l, x, out, |x, out| {
+        if l.inner == 1 {
+            let mut acc = start;
+            for (x, out) in x.iter().zip(out) {
+                acc = step(acc, x.widen());
+                *out = T::narrow(acc);
+            }
+        } else {
+            let mut acc = vec![start; l.inner];
+            for (x, out) in x.chunks_exact(l.inner).zip(out.chunks_exact_mut(l.inner)) {
+                for ((x, out), acc) in x.iter().zip(out).zip(&mut acc) {
+                    *acc = step(*acc, x.widen());
+                    *out = T::narrow(*acc);
+                }
+            }
+        }
+    });
+}
+
+/// Cumulative sum; `f32` is carried in `f64` and half precision in `f32`, integers wrap.
+///
+/// ```
+/// use gradus_numerics::{Lanes, scan::cumsum};
+/// let mut out = [0.0f32; 4];
+/// cumsum(Lanes::rows(2, 2), &[1.0, 2.0, 3.0, 4.0], &mut out);
+/// assert_eq!(out, [1.0, 3.0, 3.0, 7.0]);
+/// ```
+pub fn cumsum<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
+    scan(l, x, out, T::Acc::ZERO, T::Acc::add);
+}
+
+/// Cumulative product, carried as in [`cumsum`].
+pub fn cumprod<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
+    scan(l, x, out, T::Acc::ONE, T::Acc::mul);
+}
+
+/// Cumulative extremum: `better(new, old)` says that the new element takes over.
+fn extremum<T: Order>(l: Lanes, x: &[T], values: &mut [T], indices: &mut [i64], better: impl Fn(T, T) -> bool + Sync) {
+    debug_assert!(values.len() == l.len());
+    for_blocks(l, x, indices, |x, indices| {
+        for j in 0..l.inner {
+            let mut best = 0;
+            for i in 0..l.n {
+                let (new, old) = (x[i * l.inner + j], x[best * l.inner + j]);
+                // NaN takes over and, being compared false, stays; a later NaN moves the index.
+                if new.is_nan() || better(new, old) {
+                    best = i;
+                }
+                indices[i * l.inner + j] = best as i64;
+            }
+        }
+    });
+    let size = l.n * l.inner;
+    if size > 0 {
+        for ((values, indices), x) in
+            values.chunks_exact_mut(size).zip(indices.chunks_exact(size)).zip(x.chunks_exact(size))
+        {
+            for (p, (value, &index)) in values.iter_mut().zip(indices).enumerate() {
+                *value = x[index as usize * l.inner + p % l.inner];
+            }
+        }
+    }
+}
+
+/// Cumulative maximum and where it was: the last position among equals, NaN above all.
+///
+/// ```
+/// use gradus_numerics::{Lanes, scan::cummax};
+/// let (mut v, mut i) = ([0.0; 4], [0; 4]);
+/// cummax(Lanes::rows(1, 4), &[1.0, 3.0, 2.0, 3.0], &mut v, &mut i);
+/// assert_eq!((v, i), ([1.0, 3.0, 3.0, 3.0], [0, 1, 1, 3]));
+/// ```
+pub fn cummax<T: Order>(l: Lanes, x: &[T], values: &mut [T], indices: &mut [i64]) {
+    extremum(l, x, values, indices, |new, old| new >= old);
+}
+
+/// Cumulative minimum and where it was: the last position among equals; NaN takes over.
+pub fn cummin<T: Order>(l: Lanes, x: &[T], values: &mut [T], indices: &mut [i64]) {
+    extremum(l, x, values, indices, |new, old| new <= old);
+}
+
+/// An accumulator with `log(exp(a) + exp(b))`.
+pub trait LogAddExp: Num {
+    /// Minus infinity.
+    const LOWEST: Self;
+    /// `log(exp(self) + exp(other))`, without overflow.
+    fn log_add_exp(self, other: Self) -> Self;
+}
+
+macro_rules! log_add_exp {
+    ($($t:ident)*) => {$(
+        impl LogAddExp for $t {
+            const LOWEST: Self = $t::NEG_INFINITY;
+            fn log_add_exp(self, other: Self) -> Self {
+                if $t::is_nan(self) || $t::is_nan(other) {
+                    return $t::NAN;
+                }
+                let (lo, hi) = if self < other { (self, other) } else { (other, self) };
+                // Two equal infinities would give NaN by their difference.
+                if lo == hi && !lo.is_finite() { hi } else { hi + (lo - hi).exp().ln_1p() }
+            }
+        }
+    )*};
+}
+
+log_add_exp!(f32 f64);
+
+/// A floating-point type whose accumulator has [`LogAddExp`].
+pub trait Float: Num<Acc: LogAddExp> {}
+impl Float for f32 {}
+impl Float for f64 {}
+impl Float for f16 {}
+impl Float for bf16 {}
+
+/// `log(cumsum(exp(x)))`, without overflow.
+///
+/// ```
+/// use gradus_numerics::{Lanes, scan::logcumsumexp};
+/// let mut out = [0.0f64; 2];
+/// logcumsumexp(Lanes::rows(1, 2), &[1000.0, 1000.0], &mut out);
+/// assert!((out[1] - 1000.0 - 2f64.ln()).abs() < 1e-12);
+/// ```
+pub fn logcumsumexp<T: Float>(l: Lanes, x: &[T], out: &mut [T]) {
+    scan(l, x, out, T::Acc::LOWEST, T::Acc::log_add_exp);
+}
+
+#[cfg(test)]
+mod tests;

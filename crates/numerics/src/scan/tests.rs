@@ -1,0 +1,97 @@
+use super::*;
+use crate::testing::{Random, bits, close, same_on_any_threads, wide};
+use proptest::prelude::*;
+
+/// The elements of every lane, in order.
+fn lanes<T: Copy>(l: Lanes, x: &[T]) -> Vec<Vec<T>> {
+    let lane = |o: usize, j: usize| (0..l.n).map(|i| x[(o * l.n + i) * l.inner + j]).collect();
+    (0..l.outer).flat_map(|o| (0..l.inner).map(move |j| (o, j))).map(|(o, j)| lane(o, j)).collect()
+}
+
+prop_compose! {
+    fn shape()(outer in 0usize..4, n in 0usize..8, inner in 0usize..4) -> Lanes {
+        Lanes { outer, n, inner }
+    }
+}
+
+proptest! {
+    #[test]
+    fn sums_and_products_match(seed: u64, l in shape()) {
+        let x = Random(seed).f32s(l.len());
+        let (mut sum, mut product) = (vec![0.0; l.len()], vec![0.0; l.len()]);
+        cumsum(l, &x, &mut sum);
+        cumprod(l, &x, &mut product);
+        for ((x, sum), product) in lanes(l, &x).iter().zip(lanes(l, &sum)).zip(lanes(l, &product)) {
+            let (x, sum, product) = (wide(x), wide(&sum), wide(&product));
+            let by = |f: fn(&[f64]) -> f64| -> Vec<f64> { (0..x.len()).map(|i| f(&x[..=i])).collect() };
+            close(&sum, &by(|x| x.iter().sum()), 1e-6);
+            close(&product, &by(|x| x.iter().product()), 1e-6);
+        }
+    }
+
+    #[test]
+    fn extrema_match(seed: u64, l in shape()) {
+        let x = Random(seed).ties(l.len());
+        for largest in [true, false] {
+            let (mut values, mut indices) = (vec![0.0; l.len()], vec![0; l.len()]);
+            (if largest { cummax } else { cummin })(l, &x, &mut values, &mut indices);
+            for ((x, values), indices) in lanes(l, &x).iter().zip(lanes(l, &values)).zip(lanes(l, &indices)) {
+                for i in 0..l.n {
+                    let seen = &x[..=i];
+                    // By definition: the last NaN, else the last of the extreme elements.
+                    let expected = seen.iter().rposition(|x| x.is_nan()).unwrap_or_else(|| {
+                        let best = seen.iter().copied().reduce(|a, b| if largest { a.max(b) } else { a.min(b) });
+                        seen.iter().rposition(|x| Some(*x) == best).unwrap()
+                    });
+                    prop_assert_eq!(indices[i] as usize, expected);
+                    prop_assert_eq!(values[i].to_bits(), x[expected].to_bits());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn log_sums_match(seed: u64, l in shape()) {
+        let x = Random(seed).f64s(l.len());
+        let mut out = vec![0.0; l.len()];
+        logcumsumexp(l, &x, &mut out);
+        for (x, out) in lanes(l, &x).iter().zip(lanes(l, &out)) {
+            let expected: Vec<_> = (0..l.n).map(|i| x[..=i].iter().map(|x| x.exp()).sum::<f64>().ln()).collect();
+            close(&out, &expected, 1e-13);
+        }
+    }
+}
+
+#[test]
+fn log_sums_of_extremes() {
+    let inf = f64::INFINITY;
+    let mut out = [0.0; 5];
+    logcumsumexp(Lanes::rows(1, 5), &[-inf, -inf, 1e300, inf, inf], &mut out);
+    assert_eq!(out, [-inf, -inf, 1e300, inf, inf]);
+    logcumsumexp(Lanes::rows(1, 5), &[0.0, f64::NAN, inf, -inf, 1.0], &mut out);
+    assert!(out[0] == 0.0 && out[1..].iter().all(|x| x.is_nan()));
+}
+
+#[test]
+fn integers_wrap_and_half_precision_is_carried_wider() {
+    let mut out = [0i64; 2];
+    cumsum(Lanes::rows(1, 2), &[i64::MAX, 1], &mut out);
+    assert_eq!(out, [i64::MAX, i64::MIN]);
+    // 2049 has no f16, but the sum must not be stuck at 2048.
+    let x = vec![f16::ONE; 4096];
+    let mut out = vec![f16::ZERO; 4096];
+    cumsum(Lanes::rows(1, 4096), &x, &mut out);
+    assert_eq!(out[4095].to_f32(), 4096.0);
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let l = Lanes { outer: 300, n: 50, inner: 7 };
+    let x = Random(5).f32s(l.len());
+    same_on_any_threads(|| {
+        let (mut out, mut values, mut indices) = (x.clone(), x.clone(), vec![0; x.len()]);
+        cumsum(l, &x, &mut out);
+        cummax(l, &x, &mut values, &mut indices);
+        (bits(&out), bits(&values), indices)
+    });
+}

@@ -1,0 +1,342 @@
+//! Scatter, gather and row updates with checked indices.
+//!
+//! Updates of the same element are applied in index order whatever the number of threads, and
+//! all indices are checked before anything is written.
+
+use crate::element::Num;
+use crate::lanes::{Lanes, PARALLEL_WORK};
+use rayon::prelude::*;
+use std::fmt;
+
+/// How an update meets the element that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The update replaces it; the last one wins.
+    Assign,
+    /// The sum.
+    Add,
+    /// The product.
+    Mul,
+    /// The smaller; NaN wins.
+    Min,
+    /// The larger; NaN wins.
+    Max,
+}
+
+/// Whether a negative index counts from the end or is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Negative {
+    /// Out of range.
+    Reject,
+    /// `-1` is the last element.
+    Wrap,
+}
+
+/// An index out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexError {
+    /// The position in the index array.
+    pub position: usize,
+    /// The index found there.
+    pub index: i64,
+    /// The size of the axis.
+    pub size: usize,
+}
+
+impl fmt::Display for IndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let IndexError { position, index, size } = self;
+        write!(f, "index {index} at position {position} is out of range for size {size}")
+    }
+}
+
+impl std::error::Error for IndexError {}
+
+/// The indices as positions along an axis of length `size`.
+fn check(index: &[i64], size: usize, negative: Negative) -> Result<(), IndexError> {
+    let low = if negative == Negative::Wrap { -(size as i64) } else { 0 };
+    match index.iter().position(|&i| i < low || i >= size as i64) {
+        Some(position) => Err(IndexError { position, index: index[position], size }),
+        None => Ok(()),
+    }
+}
+
+/// A checked index as a position.
+#[inline]
+fn resolve(index: i64, size: usize) -> usize {
+    (if index < 0 { index + size as i64 } else { index }) as usize
+}
+
+#[inline]
+fn combine<T: Num>(mode: Mode, old: T, new: T) -> T {
+    match mode {
+        Mode::Assign => new,
+        Mode::Add => old.add(new),
+        Mode::Mul => old.mul(new),
+        Mode::Min => {
+            if old.is_nan() || old < new {
+                old
+            } else {
+                new
+            }
+        }
+        Mode::Max => {
+            if old.is_nan() || old > new {
+                old
+            } else {
+                new
+            }
+        }
+    }
+}
+
+/// Steps through the positions of a row-major `shape`, keeping offsets into strided arrays.
+struct Walk<'a, const A: usize> {
+    shape: &'a [usize],
+    strides: [&'a [isize]; A],
+    at: Vec<usize>,
+    offsets: [isize; A],
+}
+
+impl<'a, const A: usize> Walk<'a, A> {
+    fn new(shape: &'a [usize], strides: [&'a [isize]; A]) -> Self {
+        Walk { shape, strides, at: vec![0; shape.len()], offsets: [0; A] }
+    }
+
+    /// To the next position, the last coordinate fastest.
+    fn step(&mut self) {
+        for d in (0..self.shape.len()).rev() {
+            self.at[d] += 1;
+            for (offset, strides) in self.offsets.iter_mut().zip(self.strides) {
+                *offset += strides[d];
+            }
+            if self.at[d] < self.shape[d] {
+                return;
+            }
+            for (offset, strides) in self.offsets.iter_mut().zip(self.strides) {
+                *offset -= strides[d] * self.shape[d] as isize;
+            }
+            self.at[d] = 0;
+        }
+    }
+}
+
+fn row_major_strides(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1; shape.len()];
+    for d in (1..shape.len()).rev() {
+        strides[d - 1] = strides[d] * shape[d] as isize;
+    }
+    strides
+}
+
+/// A strided array read at the positions of another one's shape: `strides` has one step per
+/// dimension of the index array, zero where the values are broadcast.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a, T> {
+    /// The memory.
+    pub data: &'a [T],
+    /// The position of the first element.
+    pub offset: usize,
+    /// The step along each dimension.
+    pub strides: &'a [isize],
+}
+
+/// For every position `p` of `index`, combines `src[p]` into `dst` at `p` with the coordinate of
+/// `axis` replaced by `index[p]`.
+///
+/// `dst` and `index` are contiguous; `index_shape` has `dst_shape`'s dimensions, none larger
+/// except along `axis`.
+///
+/// ```
+/// use gradus_numerics::scatter::{Mode, Negative, Source, scatter};
+/// let mut dst = [0.0f32; 3];
+/// let src = Source { data: &[1.0, 2.0, 4.0], offset: 0, strides: &[1] };
+/// scatter(&mut dst, &[3], 0, &[2, 0, 2], &[3], src, Mode::Add, Negative::Reject)?;
+/// assert_eq!(dst, [2.0, 0.0, 5.0]);
+/// # Ok::<(), gradus_numerics::scatter::IndexError>(())
+/// ```
+#[allow(clippy::too_many_arguments)]
+pub fn scatter<T: Num>(
+    dst: &mut [T],
+    dst_shape: &[usize],
+    axis: usize,
+    index: &[i64],
+    index_shape: &[usize],
+    src: Source<T>,
+    mode: Mode,
+    negative: Negative,
+) -> Result<(), IndexError> {
+    let size = dst_shape.get(axis).copied().unwrap_or(1);
+    check(index, size, negative)?;
+    if index.is_empty() {
+        return Ok(());
+    }
+    if dst_shape.is_empty() {
+        dst[0] = combine(mode, dst[0], src.data[src.offset]);
+        return Ok(());
+    }
+    let dst_strides = row_major_strides(dst_shape);
+    let axis_stride = dst_strides[axis];
+    let mut steps = dst_strides.clone();
+    steps[axis] = 0;
+
+    // Slices along the first dimension are independent unless it is the axis itself.
+    let slice = |i: usize, dst: &mut [T], shape: &[usize], steps: &[isize], strides: &[isize]| {
+        let len: usize = shape.iter().product();
+        let base = (src.offset as isize + if axis > 0 { i as isize * src.strides[0] } else { 0 }) as usize;
+        let mut walk = Walk::new(shape, [steps, strides]);
+        for &ix in &index[i * len..][..len] {
+            let [to, from] = walk.offsets;
+            let to = (to + resolve(ix, size) as isize * axis_stride) as usize;
+            dst[to] = combine(mode, dst[to], src.data[(base as isize + from) as usize]);
+            walk.step();
+        }
+    };
+    if axis == 0 {
+        slice(0, dst, index_shape, &steps, src.strides);
+    } else {
+        let run = |(i, dst): (usize, &mut [T])| slice(i, dst, &index_shape[1..], &steps[1..], &src.strides[1..]);
+        let chunk = dst_strides[0] as usize;
+        if index.len() >= PARALLEL_WORK / 4 && index_shape[0] > 1 {
+            dst.par_chunks_mut(chunk).take(index_shape[0]).enumerate().for_each(run);
+        } else {
+            dst.chunks_mut(chunk).take(index_shape[0]).enumerate().for_each(run);
+        }
+    }
+    Ok(())
+}
+
+/// `out[p] = src` at `p` with the coordinate of `axis` replaced by `index[p]`: the inverse of
+/// [`scatter`]. `src`, `index` and `out` are contiguous, `out` has the shape of `index`.
+///
+/// ```
+/// use gradus_numerics::scatter::{Negative, gather};
+/// let mut out = [0; 2];
+/// gather(&[10, 20, 30], &[3], 0, &[2, 0], &[2], &mut out, Negative::Reject)?;
+/// assert_eq!(out, [30, 10]);
+/// # Ok::<(), gradus_numerics::scatter::IndexError>(())
+/// ```
+pub fn gather<T: Copy + Send + Sync>(
+    src: &[T],
+    src_shape: &[usize],
+    axis: usize,
+    index: &[i64],
+    index_shape: &[usize],
+    out: &mut [T],
+    negative: Negative,
+) -> Result<(), IndexError> {
+    let size = src_shape.get(axis).copied().unwrap_or(1);
+    check(index, size, negative)?;
+    debug_assert_eq!(index.len(), out.len());
+    if src_shape.is_empty() {
+        out.iter_mut().for_each(|o| *o = src[0]);
+        return Ok(());
+    }
+    let mut steps = row_major_strides(src_shape);
+    let axis_stride = std::mem::take(&mut steps[axis]);
+    let mut walk = Walk::new(index_shape, [&steps]);
+    for (o, &ix) in out.iter_mut().zip(index) {
+        *o = src[(walk.offsets[0] + resolve(ix, size) as isize * axis_stride) as usize];
+        walk.step();
+    }
+    Ok(())
+}
+
+/// Combines row `i` of `src` along the axis into row `index[i]` of `dst`, with one index array
+/// for all lanes: `index_add` and its like, and the gradient of an embedding.
+///
+/// `dst` has the lanes `l`, `src` the same with `index.len()` rows.
+///
+/// ```
+/// use gradus_numerics::{Lanes, scatter::{Mode, Negative, index_rows}};
+/// let mut dst = [0.0; 4];
+/// let l = Lanes { outer: 1, n: 2, inner: 2 };
+/// index_rows(l, &mut dst, &[1, 1], &[1.0, 2.0, 3.0, 4.0], Mode::Add, Negative::Reject)?;
+/// assert_eq!(dst, [0.0, 0.0, 4.0, 6.0]);
+/// # Ok::<(), gradus_numerics::scatter::IndexError>(())
+/// ```
+pub fn index_rows<T: Num>(
+    l: Lanes,
+    dst: &mut [T],
+    index: &[i64],
+    src: &[T],
+    mode: Mode,
+    negative: Negative,
+) -> Result<(), IndexError> {
+    debug_assert!(dst.len() == l.len() && src.len() == l.outer * index.len() * l.inner);
+    check(index, l.n, negative)?;
+    if src.is_empty() || dst.is_empty() {
+        return Ok(());
+    }
+    // A task owns some rows of one block and takes the updates that fall there, in index order.
+    // How many rows must not matter for the result, and does not: a row's updates stay in order.
+    let parallel = src.len() >= PARALLEL_WORK && l.inner >= 16;
+    let rows = if parallel { l.n.div_ceil(16) } else { l.n };
+    let block = |(o, dst): (usize, &mut [T])| {
+        let src = &src[o * index.len() * l.inner..][..index.len() * l.inner];
+        let part = |(p, dst): (usize, &mut [T])| {
+            let first = p * rows;
+            for (&ix, src) in index.iter().zip(src.chunks_exact(l.inner)) {
+                let row = resolve(ix, l.n).wrapping_sub(first);
+                if row < rows {
+                    update(mode, &mut dst[row * l.inner..][..l.inner], src);
+                }
+            }
+        };
+        if parallel {
+            dst.par_chunks_mut(rows * l.inner).enumerate().for_each(part);
+        } else {
+            dst.chunks_mut(rows * l.inner).enumerate().for_each(part);
+        }
+    };
+    dst.chunks_mut(l.n * l.inner).enumerate().for_each(block);
+    Ok(())
+}
+
+/// One row's update; the mode is taken out of the loop.
+fn update<T: Num>(mode: Mode, dst: &mut [T], src: &[T]) {
+    match mode {
+        Mode::Assign => dst.copy_from_slice(src),
+        Mode::Add => dst.iter_mut().zip(src).for_each(|(d, s)| *d = d.add(*s)),
+        _ => dst.iter_mut().zip(src).for_each(|(d, s)| *d = combine(mode, *d, *s)),
+    }
+}
+
+/// Copies row `index[i]` of `src` along the axis to row `i` of `out`.
+///
+/// `src` has the lanes `l`, `out` the same with `index.len()` rows.
+///
+/// ```
+/// use gradus_numerics::{Lanes, scatter::{Negative, select_rows}};
+/// let mut out = [0; 2];
+/// select_rows(Lanes { outer: 1, n: 2, inner: 2 }, &[1, 2, 3, 4], &[-1], &mut out, Negative::Wrap)?;
+/// assert_eq!(out, [3, 4]);
+/// # Ok::<(), gradus_numerics::scatter::IndexError>(())
+/// ```
+pub fn select_rows<T: Copy + Send + Sync>(
+    l: Lanes,
+    src: &[T],
+    index: &[i64],
+    out: &mut [T],
+    negative: Negative,
+) -> Result<(), IndexError> {
+    debug_assert!(src.len() == l.len() && out.len() == l.outer * index.len() * l.inner);
+    check(index, l.n, negative)?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    let row = |(p, out): (usize, &mut [T])| {
+        let from = p / index.len() * l.n + resolve(index[p % index.len()], l.n);
+        out.copy_from_slice(&src[from * l.inner..][..l.inner]);
+    };
+    if out.len() >= 4 * PARALLEL_WORK && l.inner >= 16 {
+        let min = (PARALLEL_WORK / l.inner).max(1);
+        out.par_chunks_mut(l.inner).enumerate().with_min_len(min).for_each(row);
+    } else {
+        out.chunks_mut(l.inner).enumerate().for_each(row);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+use super::*;
+use crate::testing::{Random, bits, same_on_any_threads};
+use proptest::prelude::*;
+
+const MODES: [Mode; 5] = [Mode::Assign, Mode::Add, Mode::Mul, Mode::Min, Mode::Max];
+
+fn coordinates(mut p: usize, shape: &[usize]) -> Vec<usize> {
+    let mut c = vec![0; shape.len()];
+    for d in (0..shape.len()).rev() {
+        (c[d], p) = (p % shape[d], p / shape[d]);
+    }
+    c
+}
+
+fn position(c: &[usize], shape: &[usize]) -> usize {
+    c.iter().zip(shape).fold(0, |p, (c, n)| p * n + c)
+}
+
+fn apply(mode: Mode, old: f32, new: f32) -> f32 {
+    let nan = old.is_nan() || new.is_nan();
+    match mode {
+        Mode::Assign => new,
+        Mode::Add => old + new,
+        Mode::Mul => old * new,
+        Mode::Min | Mode::Max if nan => f32::NAN,
+        Mode::Min => old.min(new),
+        Mode::Max => old.max(new),
+    }
+}
+
+fn same(a: &[f32], b: &[f32]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()))
+}
+
+proptest! {
+    #[test]
+    fn scatter_and_gather_match(seed: u64, rank in 0usize..4, mode in 0usize..5, broadcast: bool) {
+        let mut r = Random(seed);
+        let shape: Vec<usize> = (0..rank).map(|_| 1 + r.below(4)).collect();
+        let axis = if rank > 0 { r.below(rank) } else { 0 };
+        let index_shape: Vec<usize> =
+            (0..rank).map(|d| if d == axis { r.below(6) } else { r.below(shape[d] + 1) }).collect();
+        let size = shape.get(axis).copied().unwrap_or(1);
+        let count: usize = index_shape.iter().product();
+        let index: Vec<i64> = (0..count).map(|_| r.below(2 * size) as i64 - size as i64).collect();
+        let strides: Vec<isize> = if broadcast { vec![0; rank] } else { row_major_strides(&index_shape) };
+        let src = r.ties(count + 3);
+        let before = r.ties(shape.iter().product());
+
+        let (mut expected, mut picked) = (before.clone(), Vec::new());
+        for (p, &ix) in index.iter().enumerate() {
+            let mut c = coordinates(p, &index_shape);
+            if rank > 0 {
+                c[axis] = ix.rem_euclid(size as i64) as usize;
+            }
+            let to = position(&c, &shape);
+            expected[to] = apply(MODES[mode], expected[to], src[2 + if broadcast { 0 } else { p }]);
+            picked.push(before[to]);
+        }
+        let mut dst = before.clone();
+        let source = Source { data: &src, offset: 2, strides: &strides };
+        scatter(&mut dst, &shape, axis, &index, &index_shape, source, MODES[mode], Negative::Wrap).unwrap();
+        prop_assert!(same(&dst, &expected), "{:?} {:?}", dst, expected);
+
+        let mut out = vec![0.0; count];
+        gather(&before, &shape, axis, &index, &index_shape, &mut out, Negative::Wrap).unwrap();
+        prop_assert!(same(&out, &picked));
+    }
+
+    #[test]
+    fn rows_match(seed: u64, outer in 0usize..3, n in 1usize..5, inner in 0usize..20, count in 0usize..7, mode in 0usize..5) {
+        let mut r = Random(seed);
+        let l = Lanes { outer, n, inner };
+        let index: Vec<i64> = (0..count).map(|_| r.below(n) as i64).collect();
+        let (before, src) = (r.f32s(l.len()), r.f32s(outer * count * inner));
+        let (mut expected, mut picked) = (before.clone(), Vec::new());
+        for o in 0..outer {
+            for (i, &ix) in index.iter().enumerate() {
+                for j in 0..inner {
+                    let to = (o * n + ix as usize) * inner + j;
+                    expected[to] = apply(MODES[mode], expected[to], src[(o * count + i) * inner + j]);
+                    picked.push(before[to]);
+                }
+            }
+        }
+        let mut dst = before.clone();
+        index_rows(l, &mut dst, &index, &src, MODES[mode], Negative::Reject).unwrap();
+        prop_assert_eq!(dst, expected);
+        let mut out = vec![0.0; src.len()];
+        select_rows(l, &before, &index, &mut out, Negative::Reject).unwrap();
+        prop_assert_eq!(out, picked);
+    }
+}
+
+#[test]
+fn bad_indices_are_named_and_nothing_is_written() {
+    let mut dst = [1.0; 3];
+    let src = Source { data: &[5.0, 5.0], offset: 0, strides: &[1] };
+    let e = scatter(&mut dst, &[3], 0, &[0, 3], &[2], src, Mode::Add, Negative::Wrap).unwrap_err();
+    assert_eq!(e, IndexError { position: 1, index: 3, size: 3 });
+    assert_eq!(e.to_string(), "index 3 at position 1 is out of range for size 3");
+    assert!(scatter(&mut dst, &[3], 0, &[0, -1], &[2], src, Mode::Add, Negative::Reject).is_err());
+    assert!(index_rows(Lanes::rows(1, 3), &mut dst, &[-4], &[1.0], Mode::Add, Negative::Wrap).is_err());
+    assert!(select_rows(Lanes::rows(1, 0), &[] as &[f32], &[0], &mut [0.0], Negative::Wrap).is_err());
+    assert!(gather(&[1], &[1], 0, &[i64::MIN], &[1], &mut [0], Negative::Wrap).is_err());
+    assert_eq!(dst, [1.0; 3]);
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let mut r = Random(7);
+    let (rows, count, inner) = (37, 3000, 48);
+    let index: Vec<i64> = (0..count).map(|_| r.below(rows) as i64).collect();
+    let src = r.f32s(count * inner);
+    let shape = [60, 50, 20];
+    let many: Vec<i64> = (0..60 * 50 * 20).map(|_| r.below(50) as i64).collect();
+    let values = r.f32s(many.len());
+    same_on_any_threads(|| {
+        let mut dst = vec![0.0; rows * inner];
+        let l = Lanes { outer: 1, n: rows, inner };
+        index_rows(l, &mut dst, &index, &src, Mode::Add, Negative::Reject).unwrap();
+        let mut other = vec![0.0; many.len()];
+        let source = Source { data: &values, offset: 0, strides: &[1000, 20, 1] };
+        scatter(&mut other, &shape, 1, &many, &shape, source, Mode::Add, Negative::Reject).unwrap();
+        (bits(&dst), bits(&other))
+    });
+}
+
+#[test]
+fn large_row_updates_match_small_ones() {
+    let mut r = Random(8);
+    let l = Lanes { outer: 2, n: 1000, inner: 32 };
+    let index: Vec<i64> = (0..4000).map(|_| r.below(1000) as i64).collect();
+    let src = r.f32s(2 * 4000 * 32);
+    let mut dst = vec![0.0; l.len()];
+    index_rows(l, &mut dst, &index, &src, Mode::Add, Negative::Reject).unwrap();
+    let mut expected = vec![0.0; l.len()];
+    for o in 0..2 {
+        for (i, ix) in index.iter().enumerate() {
+            for j in 0..32 {
+                expected[(o * 1000 + *ix as usize) * 32 + j] += src[(o * 4000 + i) * 32 + j];
+            }
+        }
+    }
+    assert_eq!(dst, expected);
+}

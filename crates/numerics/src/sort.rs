@@ -1,0 +1,196 @@
+//! Sorting, order statistics and searching along an axis.
+//!
+//! The order is that of [`Order`]: NaN is greater than everything, so it comes last ascending
+//! and first descending. Among equal elements the earlier one comes first in both directions.
+
+use crate::element::Order;
+use crate::lanes::{Lanes, PARALLEL_WORK};
+use rayon::prelude::*;
+
+/// An element's sort key and position: sorting these is stable whatever the algorithm, and
+/// compares integers side by side instead of following positions to floats.
+type Item = (u64, u32);
+
+/// Fills `out`, whose lanes have length `m`, one lane at a time: `lane` gets the values of the
+/// input lane, their items in order of position, and the `m` outputs to write.
+fn for_lanes<T: Order>(
+    l: Lanes,
+    m: usize,
+    x: &[T],
+    out: &mut [i64],
+    descending: bool,
+    work: usize,
+    lane: impl Fn(&[T], &mut Vec<Item>, &mut [i64]) + Sync,
+) {
+    debug_assert!(x.len() == l.len() && out.len() == l.outer * m * l.inner);
+    debug_assert!(l.n <= u32::MAX as usize);
+    if l.count() == 0 || m == 0 {
+        return;
+    }
+    let block = |o: usize, out: &mut [i64]| {
+        let x = &x[o * l.n * l.inner..][..l.n * l.inner];
+        let (mut values, mut items, mut result) = (Vec::with_capacity(l.n), Vec::with_capacity(l.n), vec![0; m]);
+        for j in 0..l.inner {
+            values.clear();
+            values.extend(x.iter().skip(j).step_by(l.inner));
+            items.clear();
+            let key = |x: &T| if descending { !x.key() } else { x.key() };
+            items.extend(values.iter().enumerate().map(|(i, x)| (key(x), i as u32)));
+            lane(&values, &mut items, &mut result);
+            for (i, r) in result.iter().enumerate() {
+                out[i * l.inner + j] = *r;
+            }
+        }
+    };
+    if l.outer > 1 && work.saturating_mul(l.count()) >= PARALLEL_WORK {
+        out.par_chunks_mut(m * l.inner).enumerate().for_each(|(o, out)| block(o, out));
+    } else {
+        out.chunks_mut(m * l.inner).enumerate().for_each(|(o, out)| block(o, out));
+    }
+}
+
+/// Writes the positions of items.
+fn positions(items: &[Item], out: &mut [i64]) {
+    out.iter_mut().zip(items).for_each(|(o, item)| *o = i64::from(item.1));
+}
+
+fn sort_work(n: usize) -> usize {
+    n * (n.max(2).ilog2() as usize) * 2
+}
+
+/// The positions along the axis in sorted order; stable.
+///
+/// ```
+/// use gradus_numerics::{Lanes, sort::argsort};
+/// let mut out = [0; 4];
+/// argsort(Lanes::rows(1, 4), &[2.0, f32::NAN, 1.0, 2.0], false, &mut out);
+/// assert_eq!(out, [2, 0, 3, 1]);
+/// ```
+pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
+    for_lanes(l, l.n, x, out, descending, sort_work(l.n), |_, items, out| {
+        items.sort_unstable();
+        positions(items, out);
+    });
+}
+
+/// The positions of the `k` largest (or smallest) elements of each lane, in sorted order.
+///
+/// `out` has lanes of length `k`, `k <= n`.
+///
+/// ```
+/// use gradus_numerics::{Lanes, sort::topk};
+/// let mut out = [0; 2];
+/// topk(Lanes::rows(1, 4), &[3, 9, 1, 9], 2, true, &mut out);
+/// assert_eq!(out, [1, 3]);
+/// ```
+pub fn topk<T: Order>(l: Lanes, x: &[T], k: usize, largest: bool, out: &mut [i64]) {
+    debug_assert!(k <= l.n);
+    for_lanes(l, k, x, out, largest, l.n * 4 + sort_work(k), |_, items, out| {
+        if k < items.len() {
+            items.select_nth_unstable(k);
+            items.truncate(k);
+        }
+        items.sort_unstable();
+        positions(items, out);
+    });
+}
+
+/// The position of the `rank`-th smallest (from zero) of the lane.
+fn select(items: &mut [Item], rank: usize) -> i64 {
+    i64::from(items.select_nth_unstable(rank).1.1)
+}
+
+/// The position of the `k`-th smallest element of each lane, counting from one.
+///
+/// ```
+/// use gradus_numerics::{Lanes, sort::kthvalue};
+/// let mut out = [0];
+/// kthvalue(Lanes::rows(1, 3), &[5, 1, 3], 2, &mut out);
+/// assert_eq!(out, [2]);
+/// ```
+pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
+    debug_assert!(1 <= k && k <= l.n);
+    for_lanes(l, 1, x, out, false, l.n * 4, |_, items, out| out[0] = select(items, k - 1));
+}
+
+/// The position of the median of each lane, the lower of two.
+///
+/// A lane with a NaN has it for its median (the first one), unless `ignore_nan`: then the median
+/// is that of the other elements, and NaN only where there are none. Lanes are not empty.
+///
+/// ```
+/// use gradus_numerics::{Lanes, sort::median};
+/// let mut out = [0];
+/// median(Lanes::rows(1, 4), &[4.0, 1.0, 3.0, 2.0], false, &mut out);
+/// assert_eq!(out, [3]);
+/// ```
+pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
+    debug_assert!(l.n > 0);
+    for_lanes(l, 1, x, out, false, l.n * 4, |x, items, out| {
+        let nans = x.iter().filter(|x| x.is_nan()).count();
+        out[0] = match x.iter().position(|x| x.is_nan()) {
+            Some(i) if !ignore_nan => i as i64,
+            _ => select(items, (x.len() - nans).saturating_sub(1) / 2),
+        };
+    });
+}
+
+/// The position of the mode of each lane: of the most frequent values the smallest, and of its
+/// occurrences the last. Lanes are not empty. NaNs are all different.
+///
+/// ```
+/// use gradus_numerics::{Lanes, sort::mode};
+/// let mut out = [0];
+/// mode(Lanes::rows(1, 5), &[2, 1, 2, 1, 3], &mut out);
+/// assert_eq!(out, [3]);
+/// ```
+pub fn mode<T: Order>(l: Lanes, x: &[T], out: &mut [i64]) {
+    debug_assert!(l.n > 0);
+    for_lanes(l, 1, x, out, false, sort_work(l.n), |x, items, out| {
+        items.sort_unstable();
+        let value = |item: &Item| x[item.1 as usize];
+        let (mut best, mut run) = (0, 0);
+        for (p, item) in items.iter().enumerate() {
+            run = if p > 0 && value(item) == value(&items[p - 1]) { run + 1 } else { 1 };
+            let ends = items.get(p + 1).is_none_or(|next| value(next) != value(item));
+            if ends && run > best {
+                (best, out[0]) = (run, i64::from(item.1));
+            }
+        }
+    });
+}
+
+/// For each value the position where it would be inserted to keep its row sorted.
+///
+/// `sorted` is either one row of `n` for all values, or as many rows as `values` has. `right`
+/// inserts after equal elements, else before. A NaN goes to the end.
+///
+/// ```
+/// use gradus_numerics::{Lanes, sort::searchsorted};
+/// let mut out = [0; 3];
+/// searchsorted(Lanes::rows(1, 3), &[1, 3, 5], Lanes::rows(1, 3), &[0, 3, 6], false, &mut out);
+/// assert_eq!(out, [0, 1, 3]);
+/// ```
+pub fn searchsorted<T: Order>(rows: Lanes, sorted: &[T], l: Lanes, values: &[T], right: bool, out: &mut [i64]) {
+    debug_assert!(rows.inner == 1 && l.inner == 1 && (rows.outer == 1 || rows.outer == l.outer));
+    debug_assert!(values.len() == l.len() && out.len() == l.len());
+    let find = |p: usize| {
+        let row = if rows.outer == 1 { 0 } else { p / l.n };
+        let row = &sorted[row * rows.n..][..rows.n];
+        let v = values[p];
+        // Written as negations: what does not compare (NaN on either side) is passed over.
+        #[allow(clippy::neg_cmp_op_on_partial_ord)]
+        let at = row.partition_point(|s| if right { !(*s > v) } else { !(*s >= v) });
+        at as i64
+    };
+    if out.len() >= PARALLEL_WORK / 16 {
+        out.par_chunks_mut(1024).enumerate().for_each(|(c, out)| {
+            out.iter_mut().enumerate().for_each(|(i, o)| *o = find(c * 1024 + i));
+        });
+    } else {
+        out.iter_mut().enumerate().for_each(|(p, o)| *o = find(p));
+    }
+}
+
+#[cfg(test)]
+mod tests;

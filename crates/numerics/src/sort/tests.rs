@@ -1,0 +1,123 @@
+use super::*;
+use crate::testing::{Random, same_on_any_threads};
+use proptest::prelude::*;
+
+fn lanes<T: Copy>(l: Lanes, x: &[T]) -> Vec<Vec<T>> {
+    let lane = |o: usize, j: usize| (0..l.n).map(|i| x[(o * l.n + i) * l.inner + j]).collect();
+    (0..l.outer).flat_map(|o| (0..l.inner).map(move |j| (o, j))).map(|(o, j)| lane(o, j)).collect()
+}
+
+prop_compose! {
+    fn shape()(outer in 0usize..4, n in 1usize..40, inner in 0usize..4) -> Lanes {
+        Lanes { outer, n, inner }
+    }
+}
+
+/// The stable order by a key in which NaN is infinite: ours has no infinities.
+fn reference(x: &[f32], descending: bool) -> Vec<i64> {
+    let key = |i: &i64| if x[*i as usize].is_nan() { f32::INFINITY } else { x[*i as usize] };
+    let mut order: Vec<i64> = (0..x.len() as i64).collect();
+    order.sort_by(|a, b| {
+        let o = key(a).partial_cmp(&key(b)).unwrap();
+        if descending { o.reverse() } else { o }
+    });
+    order
+}
+
+proptest! {
+    #[test]
+    fn sorting_matches(seed: u64, l in shape(), k in 0usize..40) {
+        let x = Random(seed).ties(l.len());
+        let k = k.min(l.n);
+        for descending in [false, true] {
+            let (mut out, mut top) = (vec![0; l.len()], vec![0; l.outer * k * l.inner]);
+            argsort(l, &x, descending, &mut out);
+            topk(l, &x, k, descending, &mut top);
+            let top = lanes(l.with_n(k), &top);
+            for ((x, out), top) in lanes(l, &x).iter().zip(lanes(l, &out)).zip(top) {
+                let expected = reference(x, descending);
+                prop_assert_eq!(&top[..], &expected[..k]);
+                prop_assert_eq!(out, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn order_statistics_match(seed: u64, l in shape(), k in 1usize..40) {
+        let x = Random(seed).ties(l.len());
+        let k = k.min(l.n);
+        let run = |f: &dyn Fn(&mut [i64])| {
+            let mut out = vec![-1; l.count()];
+            f(&mut out);
+            out
+        };
+        let kth = run(&|out| kthvalue(l, &x, k, out));
+        let med = run(&|out| median(l, &x, false, out));
+        let nanmed = run(&|out| median(l, &x, true, out));
+        let modes = run(&|out| mode(l, &x, out));
+        for (i, x) in lanes(l, &x).iter().enumerate() {
+            let order = reference(x, false);
+            let nans = x.iter().filter(|x| x.is_nan()).count();
+            prop_assert_eq!(kth[i], order[k - 1]);
+            prop_assert_eq!(nanmed[i], order[(x.len() - nans).saturating_sub(1) / 2]);
+            match x.iter().position(|x| x.is_nan()) {
+                Some(p) => prop_assert_eq!(med[i], p as i64),
+                None => prop_assert_eq!(med[i], order[(x.len() - 1) / 2]),
+            }
+            // The mode: most frequent, then smallest; its last position.
+            let count = |v: f32| x.iter().filter(|x| **x == v).count().max(1);
+            let most = x.iter().map(|v| count(*v)).max().unwrap();
+            let smallest = order.iter().map(|p| x[*p as usize]).find(|v| count(*v) == most).unwrap();
+            if smallest.is_nan() {
+                prop_assert!(x[modes[i] as usize].is_nan());
+            } else {
+                prop_assert_eq!(modes[i] as usize, x.iter().rposition(|v| *v == smallest).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn searching_matches(seed: u64, rows in 1usize..4, n in 0usize..10, m in 0usize..10, shared: bool, right: bool) {
+        let mut r = Random(seed);
+        let b = if shared { 1 } else { rows };
+        let mut sorted: Vec<i64> = (0..b * n).map(|_| r.below(8) as i64).collect();
+        sorted.chunks_mut(n.max(1)).for_each(|s| s.sort_unstable());
+        let values: Vec<i64> = (0..rows * m).map(|_| r.below(10) as i64 - 1).collect();
+        let mut out = vec![-1; rows * m];
+        searchsorted(Lanes::rows(b, n), &sorted, Lanes::rows(rows, m), &values, right, &mut out);
+        for (p, v) in values.iter().enumerate() {
+            let row = if shared { &sorted[..] } else { &sorted[p / m * n..][..n] };
+            let expected = row.iter().filter(|s| if right { *s <= v } else { *s < v }).count();
+            prop_assert_eq!(out[p], expected as i64);
+        }
+    }
+}
+
+#[test]
+fn nan_is_searched_to_the_end() {
+    let mut out = [0; 2];
+    let row = [1.0, 2.0, f32::NAN];
+    searchsorted(Lanes::rows(1, 3), &row, Lanes::rows(1, 2), &[f32::NAN, 2.0], false, &mut out);
+    assert_eq!(out, [3, 1]);
+}
+
+#[test]
+fn integers_and_booleans_sort() {
+    let mut out = [0; 3];
+    argsort(Lanes::rows(1, 3), &[true, false, true], true, &mut out);
+    assert_eq!(out, [0, 2, 1]);
+    argsort(Lanes::rows(1, 3), &[i64::MAX, i64::MIN, 0], false, &mut out);
+    assert_eq!(out, [1, 2, 0]);
+}
+
+#[test]
+fn threads_do_not_change_the_order() {
+    let l = Lanes { outer: 64, n: 100, inner: 9 };
+    let x = Random(6).ties(l.len());
+    same_on_any_threads(|| {
+        let (mut sorted, mut top) = (vec![0; l.len()], vec![0; l.count() * 5]);
+        argsort(l, &x, false, &mut sorted);
+        topk(l, &x, 5, true, &mut top);
+        (sorted, top)
+    });
+}

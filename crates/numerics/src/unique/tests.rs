@@ -1,0 +1,81 @@
+use super::*;
+use crate::testing::Random;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+proptest! {
+    #[test]
+    fn distinct_rows_match(seed: u64, rows in 0usize..30, cols in 1usize..4) {
+        let mut r = Random(seed);
+        let x: Vec<i64> = (0..rows * cols).map(|_| r.below(3) as i64).collect();
+        let row = |i: usize| &x[i * cols..][..cols];
+        let mut counts = BTreeMap::new();
+        (0..rows).for_each(|i| *counts.entry(row(i)).or_insert(0i64) += 1);
+        let g = unique_rows(&x, rows, cols);
+        prop_assert_eq!(g.first.iter().map(|&i| row(i)).collect::<Vec<_>>(), counts.keys().copied().collect::<Vec<_>>());
+        prop_assert_eq!(&g.counts, &counts.values().copied().collect::<Vec<_>>());
+        for i in 0..rows {
+            prop_assert_eq!(row(g.first[g.inverse[i] as usize]), row(i));
+        }
+        if cols == 1 {
+            prop_assert_eq!(g, unique(&x));
+        }
+    }
+
+    #[test]
+    fn neighbours_rebuild_the_sequence(seed: u64, n in 0usize..30) {
+        let mut r = Random(seed);
+        let x: Vec<i64> = (0..n).map(|_| r.below(2) as i64).collect();
+        let g = unique_consecutive(&x);
+        let values = g.values(&x);
+        prop_assert!(values.windows(2).all(|w| w[0] != w[1]));
+        let rebuilt: Vec<i64> = values.iter().zip(&g.counts).flat_map(|(v, c)| vec![*v; *c as usize]).collect();
+        prop_assert_eq!(&rebuilt, &x);
+        prop_assert!(g.inverse.iter().zip(&x).all(|(i, x)| values[*i as usize] == *x));
+    }
+
+    #[test]
+    fn coordinates_of_nonzeros_match(seed: u64, a in 0usize..4, b in 0usize..4, c in 1usize..4) {
+        let mut r = Random(seed);
+        let x: Vec<i32> = (0..a * b * c).map(|_| r.below(2) as i32).collect();
+        let mut expected = Vec::new();
+        for (i, j, k) in (0..a).flat_map(|i| (0..b).flat_map(move |j| (0..c).map(move |k| (i, j, k)))) {
+            if x[(i * b + j) * c + k] != 0 {
+                expected.extend([i as i64, j as i64, k as i64]);
+            }
+        }
+        prop_assert_eq!(nonzero(&x, &[a, b, c]), expected);
+    }
+}
+
+#[test]
+fn every_nan_is_its_own() {
+    let x = [f32::NAN, 1.0, f32::NAN, 1.0];
+    let g = unique(&x);
+    assert_eq!((g.counts, g.inverse), (vec![2, 1, 1], vec![1, 0, 2, 0]));
+}
+
+#[test]
+fn a_scalar_has_no_coordinates() {
+    assert_eq!(nonzero(&[1.0], &[]), []);
+    assert_eq!(nonzero_flat(&[0.0, f32::NAN, -0.0, 2.0]), [1, 3]);
+}
+
+#[test]
+fn histograms() {
+    assert_eq!(histc(&[0.0, 1.0, 2.0, 3.0, 4.0, -1.0, f64::NAN], 4, 0.0, 4.0), Some(vec![1.0, 1.0, 1.0, 2.0]));
+    assert_eq!(histc(&[1.0, 3.0], 2, 0.0, 0.0), Some(vec![1.0, 1.0]));
+    assert_eq!(histc(&[2i64, 2], 2, 0.0, 0.0), Some(vec![0.0, 2.0]));
+    assert_eq!(histc::<f32>(&[], 2, 0.0, 0.0), Some(vec![0.0, 0.0]));
+    assert_eq!(histc(&[f32::NAN, 1.0], 2, 0.0, 0.0), None);
+    assert_eq!(histc(&[f32::INFINITY, 1.0], 2, 0.0, 0.0), None);
+    assert_eq!(histc(&[1.0], 2, 3.0, 1.0), None);
+    assert_eq!(histc(&[1.0], 0, 0.0, 1.0), None);
+}
+
+#[test]
+fn counts() {
+    assert_eq!(bincount(&[], 3), Ok(vec![0, 0, 0]));
+    assert_eq!(bincount(&[2, -1], 0), Err(1));
+    assert_eq!(bincount_weighted(&[1, 0, 1], &[0.5, 1.0, 2.0], 3), Ok(vec![1.0, 2.5, 0.0]));
+}
