@@ -1,8 +1,8 @@
 //! Factorizations and solvers on batches of contiguous row-major matrices.
 //!
 //! Matrices of a batch are handled independently, on several threads when they are large enough.
-//! All arithmetic is in `f64`, also for `f32` matrices: the results are then right to the last
-//! bits of `f32`, and there is one implementation to trust.
+//! All arithmetic is in `f64`, also for `f32` matrices: the only `f32` rounding is then that of
+//! the result, and there is one implementation to trust.
 //!
 //! Sign conventions are LAPACK's, as in PyTorch: the diagonal of `R` in a QR factorization can be
 //! negative. The signs of eigenvectors and singular vectors are arbitrary.

@@ -224,7 +224,8 @@ proptest! {
 
 #[test]
 fn signs_of_qr_are_lapacks() {
-    // Of numpy.linalg.qr, which calls LAPACK.
+    // By the rule of LAPACK's dlarfg: beta = -sign(alpha) * norm in the first column, which makes
+    // R's corner -sqrt(10); the last has nothing below the diagonal and keeps its sign.
     let (mut q, mut r) = ([0.0; 4], [0.0; 4]);
     qr(&[1.0f64, 2.0, 3.0, 4.0], 1, 2, 2, QrMode::Reduced, &mut q, &mut r);
     close(&q, &[-0.316_227_766_016_838, -0.948_683_298_050_514, -0.948_683_298_050_514, 0.316_227_766_016_838], 1e-14);
@@ -258,6 +259,10 @@ fn what_is_not_finite_does_not_converge() {
     assert!(cholesky(&a, 1, 2, false, &mut u).is_err());
     det(&a, 1, 2, &mut s[..1]);
     assert!(s[0].is_nan());
+    // A NaN below a zero is a pivot, not a reason to call the matrix singular.
+    det(&[0.0, 1.0, f64::NAN, 1.0], 1, 2, &mut s[..1]);
+    assert!(s[0].is_nan());
+    assert_eq!(inv(&[0.0, 1.0, f64::NAN, 1.0], 1, 2, &mut u), Ok(()));
 }
 
 #[test]
