@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use gradus_conformance::opinfo::folder::{Options, run_folder};
-use gradus_conformance::opinfo::pending::Pending;
+use gradus_conformance::opinfo::gradus::Gradus;
 
 const USAGE: &str = "usage: gradus-conformance opinfo DIR [--only NAME,NAME] [--verbose]";
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     // A panic of an operator is reported as its case's failure.
     std::panic::set_hook(Box::new(|_| {}));
     let mut out = BufWriter::new(io::stdout().lock());
-    let report = run_folder(&Pending, &dir, &options, &mut out);
+    let report = run_folder(&Gradus, &dir, &options, &mut out);
     let report = report.and_then(|r| out.flush().map(|()| r).map_err(|e| e.to_string()));
     match report {
         Ok(report) if report.all_right() => ExitCode::SUCCESS,

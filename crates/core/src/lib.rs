@@ -1,1 +1,27 @@
-//! gradus-core
+//! The engine of gradus: lazy tensors, exact gradients, plans, kernels and the CPU backend.
+//!
+//! The way data flows, one room a step: `api` makes [`graph`] nodes, [`grad`] turns graph into more graph, [`plan`]
+//! turns the wanted part of it into [`kernel`]s, and a [`backend`] runs them.
+
+#![warn(missing_docs)]
+
+mod api;
+pub mod backend;
+mod dtype;
+mod error;
+pub mod grad;
+pub mod graph;
+pub mod kernel;
+pub mod op;
+pub mod plan;
+mod shape;
+mod view;
+
+pub use api::arith::Operand;
+pub use api::{IntoData, get_rng_state, manual_seed, set_rng_state};
+pub use backend::Device;
+pub use dtype::{DType, Element, Scalar};
+pub use error::{Error, ErrorKind, Result};
+pub use graph::{Tensor, VarId, enable_grad, is_grad_enabled, live_bytes, live_nodes, no_grad};
+pub use shape::{Axes, Shape};
+pub use view::{Bound, View, ViewOp};

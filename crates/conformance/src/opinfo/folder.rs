@@ -74,7 +74,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pending::Pending;
+    use super::super::gradus::Gradus as Pending;
     use super::super::testing::{file, write};
     use super::*;
 

@@ -7,11 +7,12 @@
 
 pub mod args;
 pub mod compare;
+mod dispatch;
 pub mod file;
 pub mod folder;
+pub mod gradus;
 pub mod host;
 mod json;
-pub mod pending;
 pub mod report;
 pub mod run;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::{panic::Location, sync::Arc};
 /// use gradus_core::Tensor;
 /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
 /// let y = (&x * 2.0 + 1.0).tanh(); // nothing has run yet
-/// assert_eq!(y.shape(), &[2, 2].into());
+/// assert_eq!(y.dims(), [2, 2]);
 /// assert!((y.to_vec::<f32>().unwrap()[0] - 3f32.tanh()).abs() < 1e-6); // reading runs the plan
 /// ```
 #[derive(Clone)]
@@ -149,7 +149,9 @@ impl Tensor {
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<()> {
         let Op::Var(cell) = &self.0.op else {
-            return Err(Error::value("set", "this tensor is not a variable").operand(self).hint("make it with Tensor::var"));
+            return Err(Error::value("set", "this tensor is not a variable")
+                .operand(self)
+                .hint("make it with Tensor::var"));
         };
         let value = value.resolve();
         if value.shape() != self.shape() {
@@ -223,14 +225,7 @@ impl Tensor {
     /// An elementwise operation over inputs of one shape and of the types the row wants.
     #[track_caller]
     pub(crate) fn ewise(row: &'static Ewise, inputs: &[&Tensor], dtype: DType) -> Tensor {
-        Tensor::build(
-            Op::Ewise(row),
-            inputs,
-            inputs[0].shape().clone(),
-            dtype,
-            inputs[0].device(),
-            Location::caller(),
-        )
+        Tensor::build(Op::Ewise(row), inputs, inputs[0].shape().clone(), dtype, inputs[0].device(), Location::caller())
     }
 
     /// A movement whose arguments have been checked.

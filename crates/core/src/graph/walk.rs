@@ -33,7 +33,8 @@ pub(crate) type IdSet = HashSet<u64, BuildHasherDefault<IdHasher>>;
 /// use gradus_core::{graph::topological, Tensor};
 /// let x = Tensor::from([1.0f32, 2.0]);
 /// let y = (&x * 2.0).exp();
-/// let names: Vec<_> = topological(&[&y], |_| true).iter().map(|t| t.op_name()).collect();
+/// let order = topological(&[&y], |_| true);
+/// let names: Vec<_> = order.iter().map(|t| t.op_name()).collect();
 /// assert_eq!(names, ["data", "scalar", "mul", "exp"]);
 /// ```
 pub fn topological(roots: &[&Tensor], enter: impl Fn(&Tensor) -> bool) -> Vec<Tensor> {

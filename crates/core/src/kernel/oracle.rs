@@ -62,7 +62,8 @@ pub fn run(k: &Kernel, args: &mut [Bytes<'_>], params: &[Scalar]) -> Result<()> 
     for row in 0..rows {
         for (i, inst) in k.insts.iter().enumerate() {
             let n = if inst.level == Level::Elem { cols } else { 1 };
-            let at = |v: usize, c: usize, cells: &[Vec<Cell>]| cells[v][if k.insts[v].level == Level::Elem { c } else { 0 }];
+            let at =
+                |v: usize, c: usize, cells: &[Vec<Cell>]| cells[v][if k.insts[v].level == Level::Elem { c } else { 0 }];
             let mut out = Vec::with_capacity(n);
             for c in 0..n {
                 out.push(match &inst.kind {
@@ -83,7 +84,8 @@ pub fn run(k: &Kernel, args: &mut [Bytes<'_>], params: &[Scalar]) -> Result<()> 
                         if f.divides() && over.is_int() && src[1].get(over).i64() == 0 {
                             return Err(division_by_zero(f.name));
                         }
-                        let block = f.block(over).ok_or_else(|| crate::Tensor::bug("a kernel that was not verified"))?;
+                        let block =
+                            f.block(over).ok_or_else(|| crate::Tensor::bug("a kernel that was not verified"))?;
                         let mut dst = Cell::default();
                         let ptr = |i: usize| (&raw const src[i]).cast::<u8>();
                         // SAFETY: cells are 8 bytes, aligned to 8, and hold one value of the row's compute type.
@@ -97,7 +99,12 @@ pub fn run(k: &Kernel, args: &mut [Bytes<'_>], params: &[Scalar]) -> Result<()> 
                     InstKind::Reduce(op, v) => reduce(*op, &cells[*v], inst.dtype, k.order),
                     InstKind::Store { arg, access, value } => {
                         if let Some(a) = address(k, access, row, c, |_| 0)? {
-                            store(&mut args[*arg], a, at(*value, c, &cells).get(k.insts[*value].dtype), k.args[*arg].dtype);
+                            store(
+                                &mut args[*arg],
+                                a,
+                                at(*value, c, &cells).get(k.insts[*value].dtype),
+                                k.args[*arg].dtype,
+                            );
                         }
                         Cell::default()
                     }

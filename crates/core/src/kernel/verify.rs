@@ -84,7 +84,8 @@ fn access(k: &Kernel, a: &Access, level: Level) -> Result<(), String> {
         return Err(format!("an address needs {n} strides"));
     }
     let varies = |from: usize, to: usize| {
-        a.strides[from..to].iter().any(|&s| s != 0) || a.bounds.iter().any(|b| b.coefs[from..to].iter().any(|&c| c != 0))
+        a.strides[from..to].iter().any(|&s| s != 0)
+            || a.bounds.iter().any(|b| b.coefs[from..to].iter().any(|&c| c != 0))
     };
     if level < Level::Elem && varies(k.map.len(), n) || level < Level::Row && varies(0, n) {
         return Err("its address varies more than its level".into());

@@ -50,7 +50,8 @@ pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
 fn make(graph: &Linear) -> Result<Plan> {
     let lowered = lower::lower(graph);
     let fused = fuse::fuse(&lowered, graph.device.backend().limits());
-    let mut b = Builder { items: &lowered.items, buffer: vec![None; lowered.items.len()], homes: vec![], lives: vec![] };
+    let mut b =
+        Builder { items: &lowered.items, buffer: vec![None; lowered.items.len()], homes: vec![], lives: vec![] };
     // Sources and stored items get buffers; which ones outlive the run is known from the roots.
     let outputs = outputs(graph, &lowered, &fused);
     let mut outlives = vec![false; lowered.items.len()];
@@ -158,7 +159,8 @@ impl Builder<'_> {
         let out = self.reference(i, 0, at);
         let node = item.node;
         let with_types = |inputs: Vec<Ref>| {
-            let ins = inputs.into_iter().zip(&item.inputs).map(|(r, e)| (r, self.items[e.base].dtype, e.view.shape.clone()));
+            let ins =
+                inputs.into_iter().zip(&item.inputs).map(|(r, e)| (r, self.items[e.base].dtype, e.view.shape.clone()));
             ins.chain([(out, item.dtype, item.shape.clone())]).collect::<Vec<_>>()
         };
         steps.push(match kind {

@@ -145,7 +145,11 @@ impl Codegen<'_> {
             Kind::Cast => {
                 let v = self.read(&item.inputs[0], target);
                 let level = self.level(v);
-                if self.out.kernel.insts[v].dtype == item.dtype { v } else { self.emit(InstKind::Cast(v), item.dtype, level) }
+                if self.out.kernel.insts[v].dtype == item.dtype {
+                    v
+                } else {
+                    self.emit(InstKind::Cast(v), item.dtype, level)
+                }
             }
             Kind::Copy => self.read(&item.inputs[0], target),
             Kind::Reduce(op, _) => {
@@ -206,12 +210,27 @@ impl Codegen<'_> {
         let v = match item.kind {
             Kind::Scalar(p) => {
                 // A padded constant: 1 inside the bounds, 0 outside, times the number.
-                let one = self.emit(InstKind::Load { source: Source::Iota, access: Access { offset: 1, strides: vec![0; access.strides.len()], ..access } }, DType::I64, level);
+                let one = self.emit(
+                    InstKind::Load {
+                        source: Source::Iota,
+                        access: Access { offset: 1, strides: vec![0; access.strides.len()], ..access },
+                    },
+                    DType::I64,
+                    level,
+                );
                 let zero = self.emit(InstKind::Const(crate::Scalar::I(0)), DType::I64, Level::Uniform);
-                let inside = self.emit(InstKind::Ewise(&crate::op::ewise::NE, SmallVec::from_slice(&[one, zero])), DType::Bool, level);
+                let inside = self.emit(
+                    InstKind::Ewise(&crate::op::ewise::NE, SmallVec::from_slice(&[one, zero])),
+                    DType::Bool,
+                    level,
+                );
                 let p = self.param(p, dtype);
                 let none = self.emit(InstKind::Const(crate::Scalar::I(0).cast(dtype)), dtype, Level::Uniform);
-                self.emit(InstKind::Ewise(&crate::op::ewise::WHERE, SmallVec::from_slice(&[inside, p, none])), dtype, level)
+                self.emit(
+                    InstKind::Ewise(&crate::op::ewise::WHERE, SmallVec::from_slice(&[inside, p, none])),
+                    dtype,
+                    level,
+                )
             }
             Kind::Iota => {
                 let v = self.emit(InstKind::Load { source: Source::Iota, access }, DType::I64, level);
@@ -254,7 +273,9 @@ impl Codegen<'_> {
 
     /// A view of the space (or its rows) as an address in kernel axes.
     fn access(&self, view: &View) -> Access {
-        let pick = |c: &[isize]| self.axes_order.iter().map(|&d| if view.shape[d] == 1 { 0 } else { c[d] }).collect::<Vec<_>>();
+        let pick = |c: &[isize]| {
+            self.axes_order.iter().map(|&d| if view.shape[d] == 1 { 0 } else { c[d] }).collect::<Vec<_>>()
+        };
         Access {
             strides: pick(&view.strides),
             offset: view.offset,
@@ -269,7 +290,8 @@ impl Codegen<'_> {
 
     fn access_level(&self, a: &Access) -> Level {
         let varies = |r: std::ops::Range<usize>| {
-            a.strides[r.clone()].iter().any(|&s| s != 0) || a.bounds.iter().any(|b| b.coefs[r.clone()].iter().any(|&c| c != 0))
+            a.strides[r.clone()].iter().any(|&s| s != 0)
+                || a.bounds.iter().any(|b| b.coefs[r.clone()].iter().any(|&c| c != 0))
         };
         if self.map_rank < a.strides.len() && varies(self.map_rank..a.strides.len()) {
             Level::Elem

@@ -66,11 +66,23 @@ pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
                 let [m, k, n] = spec.mkn;
                 let batch: usize = spec.batch.iter().product();
                 let bytes = ((m * k + k * n + m * n) * batch * spec.dtype.size()) as u64;
-                StepInfo { what: format!("matmul {batch} x [{m}, {k}] @ [{k}, {n}]"), ops: vec![name(*node)], bytes, flops: spec.flops(), kernel: None }
+                StepInfo {
+                    what: format!("matmul {batch} x [{m}, {k}] @ [{k}, {n}]"),
+                    ops: vec![name(*node)],
+                    bytes,
+                    flops: spec.flops(),
+                    kernel: None,
+                }
             }
             Step::Conv { spec, dtype, node, .. } => {
                 let bytes = ((spec.input.numel() + spec.weight.numel() + spec.output.numel()) * dtype.size()) as u64;
-                StepInfo { what: format!("conv {} * {}", spec.input, spec.weight), ops: vec![name(*node)], bytes, flops: spec.flops(), kernel: None }
+                StepInfo {
+                    what: format!("conv {} * {}", spec.input, spec.weight),
+                    ops: vec![name(*node)],
+                    bytes,
+                    flops: spec.flops(),
+                    kernel: None,
+                }
             }
             Step::Host { node, args, .. } | Step::Custom { node, args, .. } => {
                 let bytes = args.iter().map(|(_, d, s)| (s.numel() * d.size()) as u64).sum();
@@ -78,7 +90,12 @@ pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
             }
         })
         .collect();
-    let kept = plan.outputs.iter().filter(|o| matches!(plan.buffers[o.buffer], Home::Own { .. })).map(|o| size(o.node) as usize).sum();
+    let kept = plan
+        .outputs
+        .iter()
+        .filter(|o| matches!(plan.buffers[o.buffer], Home::Own { .. }))
+        .map(|o| size(o.node) as usize)
+        .sum();
     Ok(Explanation { steps, arena: plan.arena, kept })
 }
 

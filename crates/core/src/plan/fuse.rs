@@ -126,7 +126,8 @@ impl Fuser<'_> {
             _ => (item.shape.clone(), None),
         };
         let row = axes.is_some();
-        let rank = 1 + item.inputs.iter().filter_map(|e| self.at(e.base)).map(|(g, _)| self.groups[g].rank).max().unwrap_or(0);
+        let rank =
+            1 + item.inputs.iter().filter_map(|e| self.at(e.base)).map(|(g, _)| self.groups[g].rank).max().unwrap_or(0);
         let group = self.groups.len();
         for e in &item.inputs {
             if let Some((g, _)) = self.at(e.base) {
@@ -134,13 +135,27 @@ impl Fuser<'_> {
             }
         }
         let loads = item.inputs.len();
-        self.groups.push(Group { space, axes, items: vec![i], opaque, rank, read_by_others: false, merged_into: None, loads });
+        self.groups.push(Group {
+            space,
+            axes,
+            items: vec![i],
+            opaque,
+            rank,
+            read_by_others: false,
+            merged_into: None,
+            loads,
+        });
         Place::Group { group, row }
     }
 
     fn assign(&mut self, i: usize) -> Place {
-        let mut candidates: SmallVec<[usize; 3]> =
-            self.items[i].inputs.iter().filter_map(|e| self.at(e.base)).map(|(g, _)| g).filter(|&g| !self.groups[g].opaque).collect();
+        let mut candidates: SmallVec<[usize; 3]> = self.items[i]
+            .inputs
+            .iter()
+            .filter_map(|e| self.at(e.base))
+            .map(|(g, _)| g)
+            .filter(|&g| !self.groups[g].opaque)
+            .collect();
         candidates.sort_by_key(|&g| std::cmp::Reverse(self.groups[g].rank));
         candidates.dedup();
         for &g in &candidates {
@@ -155,7 +170,8 @@ impl Fuser<'_> {
     /// Whether item `i` may be computed inside group `g`: then, whether as a row.
     fn fits(&self, i: usize, g: usize) -> Option<bool> {
         let (item, group) = (&self.items[i], &self.groups[g]);
-        if group.items.len() >= self.limits.max_insts / 4 || group.loads + 2 * item.inputs.len() > self.limits.max_args {
+        if group.items.len() >= self.limits.max_insts / 4 || group.loads + 2 * item.inputs.len() > self.limits.max_args
+        {
             return None;
         }
         // Everything from outside must come from groups that run before: of a lower rank, or, while nobody reads this
@@ -172,7 +188,11 @@ impl Fuser<'_> {
         let row = self.items[i].inputs.iter().all(|e| self.at(e.base).is_none_or(|(h, r)| h != g || r))
             && item.shape.numel() == group.row_shape().numel()
             && group.axes.is_some()
-            && item.inputs.iter().filter(|e| self.at(e.base).is_some_and(|(h, _)| h == g)).all(|e| e.is_identity(self.items));
+            && item
+                .inputs
+                .iter()
+                .filter(|e| self.at(e.base).is_some_and(|(h, _)| h == g))
+                .all(|e| e.is_identity(self.items));
         let target = if row { group.row_shape() } else { group.space.clone() };
         if item.shape.numel() != target.numel() || (!row && item.shape != target) {
             return None;
@@ -329,15 +349,21 @@ fn schedule(items: &[Item], groups: Vec<Group>, place: Vec<Place>) -> (Vec<Group
     let mut readers: Vec<Vec<usize>> = vec![vec![]; groups.len()];
     let mut waits = vec![0usize; groups.len()];
     for (g, group) in groups.iter().enumerate() {
-        let mut from: Vec<usize> =
-            group.items.iter().flat_map(|&i| items[i].inputs.iter().filter_map(|e| at(e.base))).filter(|&h| h != g).collect();
+        let mut from: Vec<usize> = group
+            .items
+            .iter()
+            .flat_map(|&i| items[i].inputs.iter().filter_map(|e| at(e.base)))
+            .filter(|&h| h != g)
+            .collect();
         from.sort_unstable();
         from.dedup();
         waits[g] = from.len();
         from.into_iter().for_each(|h| readers[h].push(g));
     }
-    let mut ready: BinaryHeap<Reverse<(usize, usize)>> =
-        (0..groups.len()).filter(|&g| waits[g] == 0 && !groups[g].items.is_empty()).map(|g| Reverse((groups[g].items[0], g))).collect();
+    let mut ready: BinaryHeap<Reverse<(usize, usize)>> = (0..groups.len())
+        .filter(|&g| waits[g] == 0 && !groups[g].items.is_empty())
+        .map(|g| Reverse((groups[g].items[0], g)))
+        .collect();
     let mut order = Vec::with_capacity(groups.len());
     while let Some(Reverse((_, g))) = ready.pop() {
         order.push(g);

@@ -1,7 +1,7 @@
 //! One walk over the graph: nodes in order, what is wanted, and the hash of the structure.
 
 use crate::{
-    DType, Device, Scalar, Tensor,
+    Device, Scalar, Tensor,
     graph::{IdMap, Value},
     op::Op,
     view::View,
@@ -175,13 +175,4 @@ fn hash_node(n: &LinearNode, h: &mut Mix) {
 /// The view under which a plan reads a leaf: its strides are structure, its offset is an argument.
 pub fn leaf_view(value: &Value) -> View {
     View { offset: 0, ..value.view.clone() }
-}
-
-/// Types of a node's scalar arguments.
-pub fn scalar_dtypes(op: &Op, dtype: DType) -> SmallVec<[DType; 2]> {
-    match op {
-        Op::Scalar(_) => SmallVec::from_slice(&[dtype]),
-        Op::Rand { .. } => SmallVec::from_slice(&[DType::I64, DType::I64]),
-        _ => SmallVec::new(),
-    }
 }

@@ -188,7 +188,9 @@ impl Lower {
         };
         let inputs = all(self);
         let inputs = match &kind {
-            Kind::Opaque(Opaque::Matmul | Opaque::Cat(_)) => inputs.into_iter().map(|e| self.buffer(e, false, i)).collect(),
+            Kind::Opaque(Opaque::Matmul | Opaque::Cat(_)) => {
+                inputs.into_iter().map(|e| self.buffer(e, false, i)).collect()
+            }
             Kind::Opaque(Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_)) => {
                 inputs.into_iter().map(|e| self.buffer(e, true, i)).collect()
             }
@@ -262,7 +264,9 @@ impl Lower {
         item.shape.numel() == 1
             && match item.kind {
                 Kind::Scalar(_) | Kind::Leaf(_) => true,
-                Kind::Ewise(_) | Kind::Cast => depth < 4 && item.inputs.iter().all(|i| self.is_uniform(i.base, depth + 1)),
+                Kind::Ewise(_) | Kind::Cast => {
+                    depth < 4 && item.inputs.iter().all(|i| self.is_uniform(i.base, depth + 1))
+                }
                 _ => false,
             }
     }

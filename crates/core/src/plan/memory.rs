@@ -59,6 +59,6 @@ mod tests {
                 assert!(!meet || apart, "{i} and {j} overlap");
             }
         }
-        assert!(size <= 320, "{size}");
+        assert!(size <= 448, "{size} of 704 in all");
     }
 }

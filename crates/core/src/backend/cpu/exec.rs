@@ -54,12 +54,16 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
         return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, unit, chunks) });
     }
     if !parallel || units == 1 {
-        return with_task(p, bases, params, |t| (0..units).try_for_each(|u| unsafe { t.unit(u * unit, unit.min(p.rows - u * unit)) }));
+        return with_task(p, bases, params, |t| {
+            (0..units).try_for_each(|u| unsafe { t.unit(u * unit, unit.min(p.rows - u * unit)) })
+        });
     }
     let pieces = units.min(threads * 4);
     (0..pieces).into_par_iter().try_for_each(|i| {
         let (from, to) = (i * units / pieces, (i + 1) * units / pieces);
-        with_task(p, bases, params, |t| (from..to).try_for_each(|u| unsafe { t.unit(u * unit, unit.min(p.rows - u * unit)) }))
+        with_task(p, bases, params, |t| {
+            (from..to).try_for_each(|u| unsafe { t.unit(u * unit, unit.min(p.rows - u * unit)) })
+        })
     })
 }
 
@@ -70,7 +74,14 @@ fn block_of(p: &Program) -> usize {
 }
 
 /// One unit with its chunks on all threads, a pass at a time.
-unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize, unit: usize, chunks: usize) -> Result<()> {
+unsafe fn split_unit(
+    p: &Program,
+    bases: Bases<'_>,
+    params: &[Scalar],
+    u: usize,
+    unit: usize,
+    chunks: usize,
+) -> Result<()> {
     let (m0, n) = (u * unit, unit.min(p.rows - u * unit));
     let mut reduced: Vec<(Val, Vec<Cell>)> = vec![];
     for (s, pass) in p.passes.iter().enumerate() {
@@ -122,7 +133,6 @@ struct Memory {
     scratch: Vec<[u64; 8]>, // 64-byte steps keep registers aligned
     ptr: Vec<usize>,
     acc: Vec<u64>,
-    cells: Vec<Cell>,
 }
 
 thread_local! {
@@ -137,7 +147,12 @@ struct Task<'a> {
     m: Memory,
 }
 
-fn with_task<R>(p: &Program, bases: Bases<'_>, params: &[Scalar], f: impl FnOnce(&mut Task<'_>) -> Result<R>) -> Result<R> {
+fn with_task<R>(
+    p: &Program,
+    bases: Bases<'_>,
+    params: &[Scalar],
+    f: impl FnOnce(&mut Task<'_>) -> Result<R>,
+) -> Result<R> {
     // The memory is taken out while in use: rayon may run another task on this thread in between.
     let mut m = MEMORY.with(|m| m.borrow_mut().pop()).unwrap_or_default();
     let need = p.scratch.div_ceil(64) + 1;
@@ -266,7 +281,11 @@ impl Task<'_> {
                 let mut cell = Cell::default();
                 // SAFETY: `finish` left w registers there.
                 unsafe {
-                    std::ptr::copy_nonoverlapping((self.m.ptr[v] as *const u8).add(i * size), (&raw mut cell).cast(), size);
+                    std::ptr::copy_nonoverlapping(
+                        (self.m.ptr[v] as *const u8).add(i * size),
+                        (&raw mut cell).cast(),
+                        size,
+                    );
                 }
                 out.push(cell);
             }
@@ -409,7 +428,15 @@ impl Task<'_> {
 
     /// One instruction over a block: points `at .. at + n` of the moving space, point `fixed` of the other; `col` is the
     /// block's place in its row (for cached rows).
-    unsafe fn inst(&mut self, v: Val, moving: &Moving<'_>, at: usize, n: usize, fixed: usize, col: usize) -> Result<()> {
+    unsafe fn inst(
+        &mut self,
+        v: Val,
+        moving: &Moving<'_>,
+        at: usize,
+        n: usize,
+        fixed: usize,
+        col: usize,
+    ) -> Result<()> {
         let k = &self.p.kernel;
         let inst = &k.insts[v];
         let reg = {
@@ -560,7 +587,8 @@ fn runs(
     let mut done = 0;
     while done < n {
         let len = if rank == 0 { n - done } else { (moving.dims[rank - 1] - index[rank - 1]).min(n - done) };
-        let mut run = Run { start: start + dot_moving(&access.strides, index), step: last(&access.strides), len, lo: 0, hi: len };
+        let mut run =
+            Run { start: start + dot_moving(&access.strides, index), step: last(&access.strides), len, lo: 0, hi: len };
         for b in &access.bounds {
             let first = dot_still(&b.coefs) + dot_moving(&b.coefs, index);
             let (lo, hi) = inside(b, first, last(&b.coefs), len);

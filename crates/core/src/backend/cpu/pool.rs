@@ -101,7 +101,10 @@ fn advise_huge(p: *mut u8, bytes: usize) {
 /// Bytes the system says it could still give, or plenty where it does not say.
 fn available_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|l| l.strip_prefix("MemAvailable:")).and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    let kib = text
+        .lines()
+        .find_map(|l| l.strip_prefix("MemAvailable:"))
+        .and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
     kib.map_or(u64::MAX, |k| k * 1024)
 }
 

@@ -98,7 +98,9 @@ impl Program {
         }
         for (s, pass) in passes.iter_mut().enumerate() {
             let stores = (0..n).filter(|&v| {
-                stage[v] == s && kernel.insts[v].level == Level::Elem && matches!(kernel.insts[v].kind, InstKind::Store { .. })
+                stage[v] == s
+                    && kernel.insts[v].level == Level::Elem
+                    && matches!(kernel.insts[v].kind, InstKind::Store { .. })
             });
             pass.elems = closure(&kernel, pass.reduces.iter().copied().chain(stores), |v| {
                 let keep = cache && stage[v] < s && !matches!(kernel.insts[v].kind, InstKind::Load { .. });
@@ -121,7 +123,11 @@ impl Program {
         let mut spread = vec![false; n];
         for v in 0..n {
             if kernel.insts[v].level == Level::Elem {
-                kernel.operands(v).iter().filter(|&&o| kernel.insts[o].level == Level::Row).for_each(|&o| spread[o] = true);
+                kernel
+                    .operands(v)
+                    .iter()
+                    .filter(|&&o| kernel.insts[o].level == Level::Row)
+                    .for_each(|&o| spread[o] = true);
             }
         }
         let (slot, scratch) = registers(&kernel, &passes, &cached, cols);

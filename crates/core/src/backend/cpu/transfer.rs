@@ -170,7 +170,9 @@ pub unsafe fn uniform(dtype: DType, run: Run, stream: u64, seed: u64, dst: *mut 
         // SAFETY: the caller's promise.
         unsafe {
             match dtype {
-                DType::F64 => *dst.cast::<f64>().add(i) = if inside { rand::uniform_f64(at, stream, seed) } else { 0.0 },
+                DType::F64 => {
+                    *dst.cast::<f64>().add(i) = if inside { rand::uniform_f64(at, stream, seed) } else { 0.0 }
+                }
                 _ => *dst.cast::<f32>().add(i) = if inside { rand::uniform_f32(at, stream, seed) } else { 0.0 },
             }
         }
@@ -202,7 +204,9 @@ unsafe fn cast_from<S: Element>(to: DType, src: *const u8, dst: *mut u8, n: usiz
                 let d = std::slice::from_raw_parts_mut(dst.cast::<f32>(), n);
                 match to {
                     DType::F16 => d.iter_mut().zip(s).for_each(|(d, s)| *d = half::f16::from_f64(s.to_f64()).to_f32()),
-                    DType::BF16 => d.iter_mut().zip(s).for_each(|(d, s)| *d = half::bf16::from_f64(s.to_f64()).to_f32()),
+                    DType::BF16 => {
+                        d.iter_mut().zip(s).for_each(|(d, s)| *d = half::bf16::from_f64(s.to_f64()).to_f32())
+                    }
                     _ => d.iter_mut().zip(s).for_each(|(d, s)| *d = s.to_f64() as f32),
                 }
             }

@@ -3,8 +3,24 @@
 use super::{Ewise, Kind::*, Vjp};
 use crate::op::block::{binary, ternary, unary};
 
-pub(super) static ROWS: &[&Ewise] =
-    &[&ADD, &SUB, &MUL, &DIV, &NEG, &ABS, &MAXIMUM, &MINIMUM, &FMAX, &FMIN, &RECIPROCAL, &SQRT, &RSQRT, &POW, &RELU, &FMA];
+pub(super) static ROWS: &[&Ewise] = &[
+    &ADD,
+    &SUB,
+    &MUL,
+    &DIV,
+    &NEG,
+    &ABS,
+    &MAXIMUM,
+    &MINIMUM,
+    &FMAX,
+    &FMIN,
+    &RECIPROCAL,
+    &SQRT,
+    &RSQRT,
+    &POW,
+    &RELU,
+    &FMA,
+];
 
 /// `a + b`
 pub static ADD: Ewise = Ewise {

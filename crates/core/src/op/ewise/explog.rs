@@ -131,7 +131,7 @@ pub static SIGMOID: Ewise = Ewise {
     kind: Float,
     domain: (-4.0, 4.0),
     f32: Some(unary(gradus_math::f32::sigmoid)),
-    f64: Some(unary(|a: f64| 1.0 / (1.0 + (-a).exp()))),
+    f64: Some(unary(gradus_math::f64::sigmoid)),
     i64: None,
     bool: None,
     c: "(1 / (1 + exp(-{0})))",

@@ -167,7 +167,7 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
             let f = d.floor();
             if d - f > 0.5 { f + 1.0 } else { f }
         } else {
-            (0.0 as _) * (a / b)
+            (a - a).copysign(a / b)
         }
     })),
     f64: Some(binary(|a: f64, b: f64| {
@@ -180,7 +180,7 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
             let f = d.floor();
             if d - f > 0.5 { f + 1.0 } else { f }
         } else {
-            (0.0 as _) * (a / b)
+            (a - a).copysign(a / b)
         }
     })),
     i64: Some(binary(|a: i64, b: i64| {

@@ -149,7 +149,7 @@ pub static ASINH: Ewise = Ewise {
     kind: Float,
     domain: (-4.0, 4.0),
     f32: Some(unary(gradus_math::f32::asinh)),
-    f64: Some(unary(gradus_math::f64::asinh)),
+    f64: Some(unary(f64::asinh)),
     i64: None,
     bool: None,
     c: "asinh({0})",

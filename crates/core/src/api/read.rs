@@ -1,0 +1,113 @@
+//! Getting numbers out: reading runs the plan.
+
+use crate::{
+    DType, Element, Error, Result, Scalar, Tensor,
+    graph::Value,
+    op::Op,
+    plan::{self, Explanation},
+    with_dtype,
+};
+
+impl Tensor {
+    /// Computes this tensor now (reading does it too). Useful before timing, or to share work between threads.
+    #[track_caller]
+    pub fn eval(&self) -> Result<&Tensor> {
+        plan::realize(&[self])?;
+        Ok(self)
+    }
+
+    /// Computes several tensors in one run.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// let (a, b) = (x.exp(), x.sum());
+    /// Tensor::eval_all(&[&a, &b]).unwrap();
+    /// assert!(a.is_realized() && b.is_realized());
+    /// ```
+    pub fn eval_all(tensors: &[&Tensor]) -> Result<()> {
+        plan::realize(tensors)
+    }
+
+    /// What would run if this tensor were read now: kernels, what each fuses, bytes, arithmetic and memory.
+    pub fn explain(&self) -> Result<Explanation> {
+        plan::explain(&[self])
+    }
+
+    /// As [`Tensor::explain`], for several tensors in one run.
+    pub fn explain_all(tensors: &[&Tensor]) -> Result<Explanation> {
+        plan::explain(tensors)
+    }
+
+    /// The value, computed if need be, in row-major order.
+    pub(crate) fn contiguous_value(&self) -> Result<Value> {
+        let t = self.resolve();
+        plan::realize(&[&t])?;
+        let v = t.node().value().ok_or_else(|| Tensor::bug("a run left no value"))?;
+        if v.view.is_contiguous() {
+            return Ok(v);
+        }
+        let c = t.detach().make(Op::Contiguous, &[&t.detach()], t.shape().clone(), t.dtype());
+        plan::realize(&[&c])?;
+        c.node().value().ok_or_else(|| Tensor::bug("a run left no value"))
+    }
+
+    /// All elements as bytes, row-major.
+    pub(crate) fn read_bytes(&self) -> Result<Vec<u8>> {
+        let v = self.contiguous_value()?;
+        let size = self.dtype().size();
+        let mut out = vec![0u8; self.numel() * size];
+        if !out.is_empty() {
+            v.buffer.device().backend().download(&v.buffer, v.view.offset as usize * size, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// All elements as little-endian bytes, row-major, as files hold them.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.read_bytes()
+    }
+
+    /// All elements in row-major order, converted to `T` where the type differs.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// assert_eq!(Tensor::from([[1i32, 2], [3, 4]]).to_vec::<f64>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+    /// ```
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        let bytes = self.read_bytes()?;
+        let n = self.numel();
+        Ok(with_dtype!(self.dtype(), S => {
+            let size = size_of::<S>();
+            let read = |i: usize| -> S {
+                // SAFETY: the bytes hold `n` elements of S, and i < n; unaligned reads are asked for.
+                unsafe { bytes.as_ptr().add(i * size).cast::<S>().read_unaligned() }
+            };
+            if T::DTYPE.is_float() || (S::DTYPE.is_float() && T::DTYPE == DType::Bool) {
+                (0..n).map(|i| T::from_f64(read(i).to_f64())).collect()
+            } else {
+                (0..n).map(|i| T::from_i64(read(i).to_i64())).collect()
+            }
+        }))
+    }
+
+    /// The only element.
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> Result<T> {
+        if self.numel() != 1 {
+            let why = format!("item needs exactly one element, and {} has {}", self.shape(), self.numel());
+            return Err(Error::shape("item", &[self.shape()], why).operand(self).hint("use to_vec for several"));
+        }
+        Ok(self.to_vec::<T>()?[0])
+    }
+
+    /// The only element, with its category.
+    #[track_caller]
+    pub fn to_scalar(&self) -> Result<Scalar> {
+        Ok(match self.dtype().compute() {
+            DType::Bool => Scalar::B(self.item::<bool>()?),
+            DType::I64 => Scalar::I(self.item::<i64>()?),
+            _ => Scalar::F(self.item::<f64>()?),
+        })
+    }
+}

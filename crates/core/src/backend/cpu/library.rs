@@ -1,0 +1,206 @@
+//! Library routines on host memory: from typed bytes to the numerics crate.
+
+use crate::{
+    DType, Element, Error, ErrorKind, Result, Shape, Tensor,
+    op::{Array, HostOp, Linalg, ScanOp, ScatterMode},
+};
+use gradus_numerics::{
+    Lanes, Num, Real,
+    linalg::{self as la, LinalgError},
+    scan,
+    scatter::{self, IndexError, Mode, Negative, Source},
+    sort,
+};
+use half::{bf16, f16};
+
+/// Calls `$f::<T>` with the Rust type of a number.
+macro_rules! numeric {
+    ($d:expr, $f:ident($($a:expr),*)) => {
+        match $d {
+            DType::F64 => $f::<f64>($($a),*),
+            DType::F32 => $f::<f32>($($a),*),
+            DType::F16 => $f::<f16>($($a),*),
+            DType::BF16 => $f::<bf16>($($a),*),
+            DType::I64 => $f::<i64>($($a),*),
+            DType::I32 => $f::<i32>($($a),*),
+            DType::I16 => $f::<i16>($($a),*),
+            DType::I8 => $f::<i8>($($a),*),
+            DType::U8 | DType::Bool => $f::<u8>($($a),*),
+        }
+    };
+}
+
+/// Runs a routine on contiguous arrays into `out`, whose type and shape are `spec`.
+pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Shape)) -> Result<()> {
+    let d = inputs[0].dtype;
+    match op {
+        HostOp::Scan { op, axis } => numeric!(d, scan_op(*op, *axis, &inputs[0], out)),
+        HostOp::Argsort { axis, descending } => numeric!(d, argsort(*axis, *descending, &inputs[0], out)),
+        HostOp::Scatter { axis, mode } => numeric!(d, scatter_op(*axis, *mode, inputs, out)),
+        HostOp::SearchSorted { right } => numeric!(d, searchsorted(*right, inputs, out)),
+        HostOp::Mode => numeric!(d, mode(&inputs[0], out)),
+        HostOp::Linalg(l) => match d {
+            DType::F64 => linalg::<f64>(*l, inputs, out, spec),
+            DType::F32 => linalg::<f32>(*l, inputs, out, spec),
+            d => Err(Error::dtype(op.name(), &[d], format!("needs f32 or f64, not {d}"))),
+        },
+    }
+}
+
+/// Elements of an array; the element type was matched by the caller (bools pass as u8).
+fn of<'a, T>(a: &Array<'a>) -> &'a [T] {
+    // SAFETY: arrays are aligned, hold `numel` elements of the matched type, and any bits are a number.
+    unsafe { std::slice::from_raw_parts(a.bytes.as_ptr().cast(), a.shape.numel()) }
+}
+
+fn out_of<T>(out: &mut [u8]) -> &mut [T] {
+    // SAFETY: as above; the slice is borrowed exclusively.
+    unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), out.len() / size_of::<T>()) }
+}
+
+/// What scans need beyond [`Num`]: floats have a log-sum-exp, integers have none.
+trait LibraryElement: Num + Element {
+    fn logcumsumexp(_: Lanes, _: &[Self], _: &mut [Self]) -> bool {
+        false
+    }
+}
+macro_rules! library_float {
+    ($($t:ty),*) => {$(impl LibraryElement for $t {
+        fn logcumsumexp(l: Lanes, x: &[Self], out: &mut [Self]) -> bool {
+            scan::logcumsumexp(l, x, out);
+            true
+        }
+    })*};
+}
+library_float!(f64, f32, f16, bf16);
+impl LibraryElement for i64 {}
+impl LibraryElement for i32 {}
+impl LibraryElement for i16 {}
+impl LibraryElement for i8 {}
+impl LibraryElement for u8 {}
+
+fn scan_op<T: LibraryElement>(op: ScanOp, axis: usize, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    let (l, xs) = (Lanes::of(&x.shape, axis), of::<T>(x));
+    match op {
+        ScanOp::Sum => scan::cumsum(l, xs, out_of(out)),
+        ScanOp::Prod => scan::cumprod(l, xs, out_of(out)),
+        ScanOp::ArgMax => scan::cummax(l, xs, &mut xs.to_vec(), out_of(out)),
+        ScanOp::ArgMin => scan::cummin(l, xs, &mut xs.to_vec(), out_of(out)),
+        ScanOp::LogSumExp => {
+            if !T::logcumsumexp(l, xs, out_of(out)) {
+                return Err(Error::dtype("logcumsumexp", &[x.dtype], format!("needs floats, not {}", x.dtype)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn argsort<T: LibraryElement>(axis: usize, descending: bool, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    sort::argsort(Lanes::of(&x.shape, axis), of::<T>(x), descending, out_of(out));
+    Ok(())
+}
+
+fn mode<T: LibraryElement>(x: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    sort::mode(Lanes::of(&x.shape, x.shape.rank().saturating_sub(1)), of::<T>(x), out_of(out));
+    Ok(())
+}
+
+fn scatter_op<T: LibraryElement>(axis: usize, how: ScatterMode, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
+    let [base, index, src] = inputs else { return Err(Tensor::bug("scatter takes three inputs")) };
+    out.copy_from_slice(base.bytes);
+    let mode = match how {
+        ScatterMode::Assign => Mode::Assign,
+        ScatterMode::Add => Mode::Add,
+        ScatterMode::Mul => Mode::Mul,
+        ScatterMode::Min => Mode::Min,
+        ScatterMode::Max => Mode::Max,
+    };
+    let strides = src.shape.strides();
+    let source = Source { data: of::<T>(src), offset: 0, strides: &strides };
+    let done =
+        scatter::scatter(out_of::<T>(out), &base.shape, axis, of(index), &index.shape, source, mode, Negative::Reject);
+    done.map_err(|IndexError { position, index, size }| {
+        let why = format!(" (axis {axis}, at position {position} of the index)");
+        Error::new("scatter", ErrorKind::Index { index, size, why })
+    })
+}
+
+fn searchsorted<T: LibraryElement>(right: bool, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
+    let [sorted, values] = inputs else { return Err(Tensor::bug("searchsorted takes two inputs")) };
+    let lanes = |s: &Shape| Lanes::of(s, s.rank().saturating_sub(1));
+    let (rows, mut l) = (lanes(&sorted.shape), lanes(&values.shape));
+    if rows.outer == 1 {
+        l = Lanes::rows(1, values.shape.numel());
+    }
+    sort::searchsorted(rows, of::<T>(sorted), l, of::<T>(values), right, out_of(out));
+    Ok(())
+}
+
+fn linalg<T: Real>(op: Linalg, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Shape)) -> Result<()> {
+    let shape = &inputs[0].shape;
+    let r = shape.rank();
+    let (m, n) = (shape[r - 2], shape[r - 1]);
+    let batch: usize = shape[..r - 2].iter().product();
+    let a = of::<T>(&inputs[0]);
+    let out = out_of::<T>(out);
+    let k = m.min(n);
+    let cols = || spec.1[spec.1.rank() - 1];
+    let failed = |name: &'static str| move |e: LinalgError| Error::new(name, ErrorKind::Numerical(e.to_string()));
+    match op {
+        Linalg::Slogdet => {
+            let (mut sign, mut log) = (vec![T::ZERO; batch], vec![T::ZERO; batch]);
+            la::slogdet(a, batch, n, &mut sign, &mut log);
+            out.chunks_exact_mut(2).zip(sign.iter().zip(&log)).for_each(|(o, (s, l))| (o[0], o[1]) = (*s, *l));
+        }
+        Linalg::Inv => la::inv(a, batch, n, out).map_err(failed("inv"))?,
+        Linalg::Solve => la::solve(a, batch, n, of(&inputs[1]), cols(), out).map_err(failed("solve"))?,
+        Linalg::SolveTriangular { upper, unit } => {
+            let which = la::Triangular { upper, unit, ..Default::default() };
+            la::solve_triangular(a, batch, n, of(&inputs[1]), cols(), which, out);
+        }
+        Linalg::Cholesky => la::cholesky(a, batch, n, false, out).map_err(failed("cholesky"))?,
+        Linalg::Qr { complete } => {
+            let q_cols = if complete { m } else { k };
+            let mode = if complete { la::QrMode::Complete } else { la::QrMode::Reduced };
+            let (mut q, mut rr) = (vec![T::ZERO; batch * m * q_cols], vec![T::ZERO; batch * q_cols * n]);
+            la::qr(a, batch, m, n, mode, &mut q, &mut rr);
+            pack(out, batch, &[(&q, m * q_cols), (&rr, q_cols * n)]);
+        }
+        Linalg::Svd { full } => {
+            let (uc, vr) = if full { (m, n) } else { (k, k) };
+            let (mut u, mut s, mut v) =
+                (vec![T::ZERO; batch * m * uc], vec![T::ZERO; batch * k], vec![T::ZERO; batch * vr * n]);
+            la::svd(a, batch, m, n, full, &mut u, &mut s, &mut v).map_err(failed("svd"))?;
+            pack(out, batch, &[(&u, m * uc), (&s, k), (&v, vr * n)]);
+        }
+        Linalg::Eigh => {
+            let (mut w, mut v) = (vec![T::ZERO; batch * n], vec![T::ZERO; batch * n * n]);
+            la::eigh(a, batch, n, false, &mut w, &mut v).map_err(failed("eigh"))?;
+            pack(out, batch, &[(&w, n), (&v, n * n)]);
+        }
+        Linalg::Lu => {
+            let (mut perm, mut l, mut u) =
+                (vec![0i64; batch * m], vec![T::ZERO; batch * m * k], vec![T::ZERO; batch * k * n]);
+            la::lu(a, batch, m, n, &mut perm, &mut l, &mut u);
+            // Row i of L U is row perm[i] of A, so P has a one at (perm[i], i).
+            let mut p = vec![T::ZERO; batch * m * m];
+            for (b, perm) in perm.chunks(m.max(1)).enumerate() {
+                perm.iter().enumerate().for_each(|(i, &r)| p[b * m * m + r as usize * m + i] = T::ONE);
+            }
+            pack(out, batch, &[(&p, m * m), (&l, m * k), (&u, k * n)]);
+        }
+    }
+    Ok(())
+}
+
+/// Results of one matrix side by side in a flat row.
+fn pack<T: Copy>(out: &mut [T], batch: usize, parts: &[(&[T], usize)]) {
+    let row: usize = parts.iter().map(|p| p.1).sum();
+    for b in 0..batch {
+        let mut at = b * row;
+        for (data, len) in parts {
+            out[at..at + len].copy_from_slice(&data[b * len..(b + 1) * len]);
+            at += len;
+        }
+    }
+}

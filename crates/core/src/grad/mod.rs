@@ -1,0 +1,265 @@
+//! Gradients: reverse mode as a pass over the graph that builds more graph.
+//!
+//! [`Tensor::backward`] walks from the loss to the variables, users before inputs. At each node it has the gradient of
+//! the loss for that node's result; the node's *rule* ([`rules`], and one formula a row in the elementwise table) turns
+//! it into gradients for the inputs; contributions to one node are added up. Rules are formulas over tensors, so what
+//! comes out is ordinary graph: it runs fused with the forward pass, and it can be differentiated again.
+//!
+//! Nothing is lost silently: a node without a formula is an error that names it, and [`Gradients::missing`] lists the
+//! variables that got no gradient, with the operation that cut them off.
+
+mod functional;
+mod gradcheck;
+mod linalg_rules;
+mod rules;
+mod scan_rules;
+mod vmap;
+
+pub use functional::{grad, grad_of};
+
+use crate::{
+    Error, ErrorKind, Result, Tensor, VarId,
+    graph::{IdMap, topological},
+    op::Op,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+};
+
+/// Called with a gradient on its way; what it returns goes on in its place.
+pub type Hook = Arc<dyn Fn(&Tensor) -> Tensor + Send + Sync>;
+
+/// The gradients of a loss for the variables it depends on.
+///
+/// ```
+/// use gradus_core::Tensor;
+/// let (x, y) = (Tensor::var("x", 2.0f64), Tensor::var("y", 3.0f64));
+/// let grads = (&x * &y + x.sin()).backward().unwrap();
+/// assert!((grads.wrt(&x).unwrap().item::<f64>().unwrap() - (3.0 + 2f64.cos())).abs() < 1e-12);
+/// assert_eq!(grads.by_name("y").unwrap().item::<f64>().unwrap(), 2.0);
+/// ```
+pub struct Gradients {
+    entries: BTreeMap<VarId, Entry>,
+    missing: Vec<Missing>,
+}
+
+struct Entry {
+    name: Option<String>,
+    grad: Tensor,
+}
+
+/// A variable that got no gradient, and why.
+#[derive(Clone, Debug)]
+pub struct Missing {
+    /// Which variable.
+    pub id: VarId,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// What cut it off.
+    pub why: String,
+}
+
+impl Gradients {
+    /// The gradient for a variable.
+    #[track_caller]
+    pub fn wrt(&self, var: &Tensor) -> Result<Tensor> {
+        let Some(id) = var.var_id() else {
+            return Err(Error::new("wrt", ErrorKind::Gradient("this tensor is not a variable".into()))
+                .operand(var)
+                .hint("make it one with Tensor::var or requires_grad_, or ask grad(&loss, &[&tensor]) for an intermediate"));
+        };
+        match self.entries.get(&id) {
+            Some(e) => Ok(e.grad.clone()),
+            None => {
+                let why = self.missing.iter().find(|m| m.id == id).map_or("the loss does not depend on it", |m| &m.why);
+                let name = var.name().unwrap_or("(unnamed)");
+                Err(Error::new("wrt", ErrorKind::Gradient(format!("no gradient for variable {name}: {why}")))
+                    .operand(var))
+            }
+        }
+    }
+
+    /// The gradient for the variable of this name.
+    #[track_caller]
+    pub fn by_name(&self, name: &str) -> Result<Tensor> {
+        let mut found = self.entries.values().filter(|e| e.name.as_deref() == Some(name));
+        match (found.next(), found.next()) {
+            (Some(e), None) => Ok(e.grad.clone()),
+            (Some(_), Some(_)) => {
+                let why = format!("several variables are named {name}");
+                Err(Error::new("by_name", ErrorKind::Gradient(why)).hint("ask with wrt(&variable)"))
+            }
+            (None, _) => {
+                let known: Vec<&str> = self.entries.values().filter_map(|e| e.name.as_deref()).collect();
+                let why = format!("no gradient for a variable named {name}; there are: {}", known.join(", "));
+                Err(Error::new("by_name", ErrorKind::Gradient(why)))
+            }
+        }
+    }
+
+    /// All named gradients, in the order the variables were made.
+    pub fn all_named(&self) -> Vec<(String, Tensor)> {
+        self.entries.values().filter_map(|e| Some((e.name.clone()?, e.grad.clone()))).collect()
+    }
+
+    /// All gradients with their variables' identities.
+    pub fn iter(&self) -> impl Iterator<Item = (VarId, &Tensor)> {
+        self.entries.iter().map(|(id, e)| (*id, &e.grad))
+    }
+
+    /// Variables in the graph of the loss that got no gradient, and why.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+}
+
+impl Tensor {
+    /// The gradients of this number for all variables it depends on. They are tensors: nothing has run yet.
+    #[track_caller]
+    pub fn backward(&self) -> Result<Gradients> {
+        let at = std::panic::Location::caller();
+        let root = self.resolve();
+        if root.numel() != 1 {
+            let why = format!("the loss must be one number, not {}", root.shape());
+            let hint = "reduce it first (.sum(), .mean()), or use grad::vjp with a gradient for each element";
+            return Err(Error::shape("backward", &[root.shape()], why).operand(self).hint(hint));
+        }
+        if !root.requires_grad() {
+            let why = if root.dtype().is_float() {
+                "the loss depends on no variable".to_string()
+            } else {
+                format!("the loss is {}, and gradients are of floats", root.dtype())
+            };
+            return Err(Error::new("backward", ErrorKind::Gradient(why))
+                .operand(self)
+                .hint("make variables with Tensor::var"));
+        }
+        let seed = root.ones_like();
+        let pass = run(&[(root.clone(), seed)], &[]).map_err(|e| e.at(at))?;
+        let missing = missing(&root, &pass.vars);
+        Ok(Gradients { entries: pass.vars, missing })
+    }
+
+    /// Calls `hook` with this tensor's gradient in every backward pass; what it returns is used in its place.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let x = Tensor::var("x", Tensor::from([1.0f32, 2.0]));
+    /// let y = &x * 3.0;
+    /// y.register_hook(|g| g * 10.0);
+    /// assert_eq!(y.sum().backward().unwrap().wrt(&x).unwrap().to_vec::<f32>().unwrap(), [30.0, 30.0]);
+    /// ```
+    pub fn register_hook(&self, hook: impl Fn(&Tensor) -> Tensor + Send + Sync + 'static) {
+        let t = self.resolve();
+        let hooks = t.node().hooks.get_or_init(|| Box::new(Mutex::new(vec![])));
+        hooks.lock().unwrap_or_else(|e| e.into_inner()).push(Arc::new(hook));
+    }
+}
+
+pub(crate) struct Pass {
+    vars: BTreeMap<VarId, Entry>,
+    /// Gradients of the tensors that were asked for, in order.
+    pub targets: Vec<Option<Tensor>>,
+}
+
+/// Reverse mode from `outputs` (each with its gradient) to variables and `targets`.
+pub(crate) fn run(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
+    let outputs: Vec<(Tensor, Tensor)> = outputs.iter().map(|(y, g)| (y.resolve(), g.clone())).collect();
+    let roots: Vec<&Tensor> = outputs.iter().map(|(y, _)| y).collect();
+    let order = topological(&roots, |t| t.requires_grad() && !matches!(t.node().op, Op::Snapshot(_)));
+    let mut grads: IdMap<Tensor> = IdMap::default();
+    for (y, g) in &outputs {
+        accumulate(&mut grads, y, g.clone());
+    }
+    let wanted: Vec<Tensor> = targets.iter().map(|t| t.resolve()).collect();
+    let mut kept: IdMap<Tensor> = IdMap::default();
+    let mut vars = BTreeMap::new();
+    for t in order.iter().rev() {
+        if !t.requires_grad() {
+            continue;
+        }
+        let Some(mut g) = grads.remove(&t.id()) else { continue };
+        if let Some(hooks) = t.node().hooks.get() {
+            let hooks = hooks.lock().unwrap_or_else(|e| e.into_inner()).clone();
+            for h in hooks {
+                g = h(&g);
+            }
+        }
+        if wanted.iter().any(|w| w.id() == t.id()) {
+            kept.insert(t.id(), g.clone());
+        }
+        if let Op::Snapshot(var) = &t.node().op {
+            let entry = match vars.remove(&var.id) {
+                Some(Entry { name, grad }) => Entry { name, grad: grad + g },
+                None => Entry { name: var.name.clone(), grad: g },
+            };
+            vars.insert(var.id, entry);
+            continue;
+        }
+        t.node().differentiated.store(true, Relaxed);
+        let inputs = t.node().inputs();
+        let needs: Vec<bool> = inputs.iter().map(|i| i.requires_grad()).collect();
+        let parts = rules::apply(t, &g, &inputs, &needs)?;
+        for (input, part) in inputs.iter().zip(parts) {
+            if let Some(part) = part
+                && input.requires_grad()
+            {
+                let part = part.sum_to(input.shape())?;
+                let part = if part.dtype() == input.dtype() { part } else { part.to_dtype(input.dtype()) };
+                accumulate(&mut grads, input, part);
+            }
+        }
+    }
+    let targets = wanted
+        .iter()
+        .map(|w| kept.get(&w.id()).cloned().or_else(|| Some(vars.get(&w.var_id()?)?.grad.clone())))
+        .collect();
+    Ok(Pass { vars, targets })
+}
+
+fn accumulate(grads: &mut IdMap<Tensor>, to: &Tensor, part: Tensor) {
+    let sum = match grads.remove(&to.id()) {
+        Some(have) => have + part,
+        None => part,
+    };
+    grads.insert(to.id(), sum);
+}
+
+/// The gradient of an operation that has none.
+pub(crate) fn no_gradient(t: &Tensor, why: &str) -> Error {
+    let why = format!("{} has no gradient{why}", t.op_name());
+    Error::new(t.op_name(), ErrorKind::Gradient(why)).operand(t).hint("use .detach() if it is meant to be constant")
+}
+
+/// Variables the loss reads that no gradient reached.
+fn missing(root: &Tensor, have: &BTreeMap<VarId, Entry>) -> Vec<Missing> {
+    let order = topological(&[root], |_| true);
+    let mut blocked: IdMap<String> = IdMap::default();
+    // Users before inputs: a node that is cut off passes the reason on.
+    for t in order.iter().rev() {
+        let own = blocked.get(&t.id()).cloned();
+        t.node().peek(|inputs, _| {
+            for i in inputs {
+                if let Some(why) = &own {
+                    blocked.entry(i.id()).or_insert_with(|| why.clone());
+                } else if !t.requires_grad() {
+                    let why = format!("{} at {} passes no gradient on", t.op_name(), t.location());
+                    blocked.entry(i.id()).or_insert(why);
+                }
+            }
+        });
+    }
+    let mut out: Vec<Missing> = vec![];
+    for t in &order {
+        if let Op::Snapshot(v) = &t.node().op
+            && !have.contains_key(&v.id)
+            && !out.iter().any(|m| m.id == v.id)
+        {
+            let why =
+                blocked.get(&t.id()).cloned().unwrap_or_else(|| "no path from the loss carries a gradient".into());
+            out.push(Missing { id: v.id, name: v.name.clone(), why });
+        }
+    }
+    out
+}
