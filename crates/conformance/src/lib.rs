@@ -3,3 +3,5 @@
 //! [`opinfo`] runs PyTorch's operator samples, forward and gradient.
 
 pub mod opinfo;
+pub mod oracle;
+pub mod programs;

@@ -168,6 +168,9 @@ impl Codegen<'_> {
     }
 
     fn gather(&mut self, item: &Item, axis: usize, target: &Shape) -> Val {
+        if item.shape.numel() == 0 {
+            return self.emit(InstKind::Const(crate::Scalar::I(0).cast(item.dtype)), item.dtype, Level::Uniform);
+        }
         let index = self.read(&item.inputs[1], target);
         let x = &item.inputs[0];
         let (stride, size) = (x.view.strides[axis], x.view.shape[axis]);
@@ -201,6 +204,10 @@ impl Codegen<'_> {
         } else {
             e.view.apply(&ViewOp::Reshape(target.clone())).unwrap_or_else(|| e.view.clone())
         };
+        if view.shape.numel() == 0 {
+            // There is nothing to read, and a value nobody will see still needs a definition.
+            return self.emit(InstKind::Const(crate::Scalar::I(0).cast(item.dtype)), item.dtype, Level::Uniform);
+        }
         if let Some(&v) = self.loads.get(&(e.base, view.clone())) {
             return v;
         }

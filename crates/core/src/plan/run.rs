@@ -168,7 +168,8 @@ fn on_host(
 ) -> Result<()> {
     let backend = device.backend();
     let bytes = |k: usize| args[k].2.numel() * args[k].1.size();
-    let at = |k: usize| slots[k].offset as usize * args[k].1.size();
+    // The offset of an empty view means nothing.
+    let at = |k: usize| if bytes(k) == 0 { 0 } else { slots[k].offset as usize * args[k].1.size() };
     let last = args.len() - 1;
     let spec = (args[last].1, args[last].2.clone());
     // u64 words keep copies aligned.

@@ -566,8 +566,10 @@ fn runs(
     let dot_still = |c: &[isize]| {
         let (mut l, mut sum) = (fixed, 0isize);
         for d in (0..still.len()).rev() {
-            sum += (l % still[d]) as isize * c[still_first + d];
-            l /= still[d];
+            // An empty axis has no point, but values of the other space are still wanted.
+            let n = still[d].max(1);
+            sum += (l % n) as isize * c[still_first + d];
+            l /= n;
         }
         sum
     };
