@@ -4,16 +4,16 @@
 use super::{
     fold::fold,
     program::{BLOCK, Pass, Program, Style, width},
+    runs::{At, Block, runs},
     transfer::{self, Run},
 };
 use crate::{
     DType, Result, Scalar,
     kernel::{
-        Access, InstKind, Kernel, Level, Source, Val,
+        Access, InstKind, Level, Source, Val,
         oracle::{Cell, division_by_zero},
     },
     op::{block::Isa, ewise},
-    view::Bound,
 };
 use rayon::prelude::*;
 use std::cell::RefCell;
@@ -48,23 +48,22 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     let threads = rayon::current_num_threads();
     let parallel = threads > 1 && p.work >= PARALLEL_WORK;
     let chunks = p.cols.div_ceil(p.kernel.order.chunk).max(1);
-    // SAFETY (all below): the caller's promise.
     if parallel && units < 2 * threads && chunks > 1 {
         // Few outputs, long reductions: the chunks of one are shared out.
+        // SAFETY: the caller's promise.
         return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, unit, chunks) });
     }
-    if !parallel || units == 1 {
-        return with_task(p, bases, params, |t| {
-            (0..units).try_for_each(|u| unsafe { t.unit(u * unit, unit.min(p.rows - u * unit)) })
-        });
-    }
-    let pieces = units.min(threads * 4);
-    (0..pieces).into_par_iter().try_for_each(|i| {
-        let (from, to) = (i * units / pieces, (i + 1) * units / pieces);
+    let some = |from: usize, to: usize| {
         with_task(p, bases, params, |t| {
+            // SAFETY: the caller's promise.
             (from..to).try_for_each(|u| unsafe { t.unit(u * unit, unit.min(p.rows - u * unit)) })
         })
-    })
+    };
+    if !parallel || units == 1 {
+        return some(0, units);
+    }
+    let pieces = units.min(threads * 4);
+    (0..pieces).into_par_iter().try_for_each(|i| some(i * units / pieces, (i + 1) * units / pieces))
 }
 
 /// Map points a block takes: fewer when each keeps many accumulators.
@@ -74,6 +73,9 @@ fn block_of(p: &Program) -> usize {
 }
 
 /// One unit with its chunks on all threads, a pass at a time.
+///
+/// # Safety
+/// As [`run`].
 unsafe fn split_unit(
     p: &Program,
     bases: Bases<'_>,
@@ -85,26 +87,27 @@ unsafe fn split_unit(
     let (m0, n) = (u * unit, unit.min(p.rows - u * unit));
     let mut reduced: Vec<(Val, Vec<Cell>)> = vec![];
     for (s, pass) in p.passes.iter().enumerate() {
-        let parts: Vec<Vec<Cell>> = (0..chunks)
-            .into_par_iter()
-            .map(|c| {
-                with_task(p, bases, params, |t| unsafe {
-                    t.restore(&reduced, n);
+        let one = |c: usize| {
+            with_task(p, bases, params, |t| {
+                t.start(m0);
+                t.restore(&reduced, n);
+                // SAFETY: the caller's promise. Rows longer than a chunk are never cached, so this pass computes all
+                // elements it needs.
+                unsafe {
                     for past in &p.passes[..=s] {
-                        t.row_values(past, m0, n, c == 0 && std::ptr::eq(past, pass))?;
+                        t.row_values(past, n, c == 0 && std::ptr::eq(past, pass))?;
                     }
-                    // Elements cached by earlier passes are not at hand here: this pass computes its own.
-                    t.whole_chunk(s, m0, n, c)
-                })
+                    t.whole_chunk(s, n, c)
+                }
             })
-            .collect::<Result<_>>()?;
+        };
+        let parts: Vec<Vec<Cell>> = (0..chunks).into_par_iter().map(one).collect::<Result<_>>()?;
         let w = if p.style == Style::Columns { n } else { 1 };
         for (k, &v) in pass.reduces.iter().enumerate() {
             let columns: Vec<Vec<Cell>> = parts.iter().map(|c| c[k * w..(k + 1) * w].to_vec()).collect();
             reduced.push((v, pairwise(p, v, columns)));
         }
     }
-    // Row values that only become known after the last reduction were computed with it; nothing is left to store.
     Ok(())
 }
 
@@ -144,6 +147,9 @@ struct Task<'a> {
     bases: Bases<'a>,
     params: &'a [Scalar],
     isa: Isa,
+    /// Where in the map and reduce spaces the current block begins.
+    map: At,
+    reduce: At,
     m: Memory,
 }
 
@@ -155,13 +161,15 @@ fn with_task<R>(
 ) -> Result<R> {
     // The memory is taken out while in use: rayon may run another task on this thread in between.
     let mut m = MEMORY.with(|m| m.borrow_mut().pop()).unwrap_or_default();
-    let need = p.scratch.div_ceil(64) + 1;
+    let need = p.scratch.div_ceil(64) + 2;
     if m.scratch.len() < need {
         m.scratch.resize(need, [0; 8]);
     }
     m.ptr.clear();
-    m.ptr.extend(p.slot.iter().map(|&s| if s == usize::MAX { 0 } else { m.scratch.as_ptr() as usize + s }));
-    let mut task = Task { p, bases, params, isa: Isa::detect(), m };
+    let base = (m.scratch.as_ptr() as usize).next_multiple_of(64);
+    m.ptr.extend(p.slot.iter().map(|&s| if s == usize::MAX { 0 } else { base + s }));
+    let (map, reduce) = (At::new(&p.kernel.map), At::new(&p.kernel.reduce));
+    let mut task = Task { p, bases, params, isa: Isa::detect(), map, reduce, m };
     // SAFETY: uniform values read parameters and uniform addresses only; see `run`.
     let out = unsafe { task.uniforms() }.and_then(|()| f(&mut task));
     let m = task.m;
@@ -169,95 +177,88 @@ fn with_task<R>(
     out
 }
 
-/// Which axes move within a block, and which stand still at one point.
-struct Moving<'a> {
-    dims: &'a [usize],
-    first: usize,
-    still: &'a [usize],
-    still_first: usize,
-}
-
-impl<'a> Moving<'a> {
-    /// A block of map points at one reduce point.
-    fn map(k: &'a Kernel) -> Moving<'a> {
-        Moving { dims: &k.map, first: 0, still: &k.reduce, still_first: k.map.len() }
-    }
-
-    /// A block of reduce points at one map point.
-    fn reduce(k: &'a Kernel) -> Moving<'a> {
-        Moving { dims: &k.reduce, first: k.map.len(), still: &k.map, still_first: 0 }
-    }
-
-    /// One map point; nothing moves.
-    fn point(k: &'a Kernel) -> Moving<'a> {
-        Moving { dims: &[], first: 0, still: &k.map, still_first: 0 }
-    }
-}
-
 impl Task<'_> {
+    /// # Safety
+    /// As [`run`].
     unsafe fn uniforms(&mut self) -> Result<()> {
-        for &v in &self.p.uniforms {
+        let p = self.p;
+        for &v in &p.uniforms {
             // SAFETY: one register each, then spread over the block.
             unsafe {
-                self.inst(v, &Moving::point(&self.p.kernel), 0, 1, 0, 0)?;
-                transfer::spread(self.p.kernel.insts[v].dtype, self.m.ptr[v] as *mut u8, BLOCK);
+                self.inst(v, Block::Point, 1, 0)?;
+                transfer::spread(p.kernel.insts[v].dtype, self.m.ptr[v] as *mut u8, BLOCK);
             }
         }
         Ok(())
     }
 
+    /// Moves to map point `m0`.
+    fn start(&mut self, m0: usize) {
+        self.map.set(&self.p.kernel.map, m0);
+        self.reduce.set(&self.p.kernel.reduce, 0);
+    }
+
     /// All passes of map points `m0 .. m0 + n`.
+    ///
+    /// # Safety
+    /// As [`run`].
     unsafe fn unit(&mut self, m0: usize, n: usize) -> Result<()> {
         let p = self.p;
         let chunks = p.cols.div_ceil(p.kernel.order.chunk);
+        self.start(m0);
         for (s, pass) in p.passes.iter().enumerate() {
-            // SAFETY: see `run`.
-            unsafe {
-                self.row_values(pass, m0, n, true)?;
-                if pass.elems.is_empty() && pass.reduces.is_empty() {
-                    continue;
+            // SAFETY: the caller's promise.
+            unsafe { self.row_values(pass, n, true)? };
+            if pass.elems.is_empty() && pass.reduces.is_empty() {
+                continue;
+            }
+            if chunks <= 1 {
+                // SAFETY: the caller's promise.
+                unsafe { self.chunk(pass, n, 0)? };
+                for (k, &v) in pass.reduces.iter().enumerate() {
+                    self.finish(k, v, n);
                 }
-                if chunks <= 1 {
-                    self.chunk(pass, m0, n, 0)?;
-                    for (k, &v) in pass.reduces.iter().enumerate() {
-                        self.finish(k, v, n);
-                    }
-                } else {
-                    let w = if p.style == Style::Columns { n } else { 1 };
-                    let mut parts: Vec<Vec<Vec<Cell>>> = vec![vec![]; pass.reduces.len()];
-                    for c in 0..chunks {
-                        let cells = self.whole_chunk(s, m0, n, c)?;
-                        for (k, part) in parts.iter_mut().enumerate() {
-                            part.push(cells[k * w..(k + 1) * w].to_vec());
-                        }
-                    }
-                    for (&v, part) in pass.reduces.iter().zip(parts) {
-                        let cells = pairwise(p, v, part);
-                        self.restore(&[(v, cells)], n);
-                    }
+                continue;
+            }
+            let w = if p.style == Style::Columns { n } else { 1 };
+            let mut parts: Vec<Vec<Vec<Cell>>> = vec![vec![]; pass.reduces.len()];
+            for c in 0..chunks {
+                // SAFETY: the caller's promise.
+                let cells = unsafe { self.whole_chunk(s, n, c)? };
+                for (k, part) in parts.iter_mut().enumerate() {
+                    part.push(cells[k * w..(k + 1) * w].to_vec());
                 }
+            }
+            for (&v, part) in pass.reduces.iter().zip(parts) {
+                let cells = pairwise(p, v, part);
+                self.restore(&[(v, cells)], n);
             }
         }
         Ok(())
     }
 
     /// Row values and row stores that a pass begins with.
-    unsafe fn row_values(&mut self, pass: &Pass, m0: usize, n: usize, stores: bool) -> Result<()> {
-        let k = &self.p.kernel;
+    ///
+    /// # Safety
+    /// As [`run`].
+    unsafe fn row_values(&mut self, pass: &Pass, n: usize, stores: bool) -> Result<()> {
+        let p = self.p;
+        if pass.rows.is_empty() {
+            return Ok(());
+        }
+        self.reduce.set(&p.kernel.reduce, 0);
         for &v in &pass.rows {
-            if !stores && matches!(k.insts[v].kind, InstKind::Store { .. }) {
+            if !stores && matches!(p.kernel.insts[v].kind, InstKind::Store { .. }) {
                 continue;
             }
-            // SAFETY: see `run`.
+            // SAFETY: the caller's promise.
             unsafe {
-                match self.p.style {
-                    Style::Columns => {
-                        self.inst(v, &Moving::map(k), m0, n, 0, 0)?;
-                    }
+                match p.style {
+                    Style::Columns => self.inst(v, Block::Map, n, 0)?,
                     Style::Rows => {
-                        self.inst(v, &Moving::point(k), 0, 1, m0, 0)?;
-                        if self.p.spread[v] {
-                            transfer::spread(k.insts[v].dtype, self.m.ptr[v] as *mut u8, BLOCK);
+                        self.inst(v, Block::Point, 1, 0)?;
+                        if p.spread[v] {
+                            transfer::spread(p.kernel.insts[v].dtype, self.m.ptr[v] as *mut u8, BLOCK);
                         }
                     }
                 }
@@ -267,26 +268,23 @@ impl Task<'_> {
     }
 
     /// One chunk of a pass, its reductions finished into cells (one a reduction and map point).
-    unsafe fn whole_chunk(&mut self, s: usize, m0: usize, n: usize, c: usize) -> Result<Vec<Cell>> {
+    ///
+    /// # Safety
+    /// As [`run`].
+    unsafe fn whole_chunk(&mut self, s: usize, n: usize, c: usize) -> Result<Vec<Cell>> {
         let pass = &self.p.passes[s];
-        // SAFETY: see `run`.
-        unsafe { self.chunk(pass, m0, n, c)? };
+        // SAFETY: the caller's promise.
+        unsafe { self.chunk(pass, n, c)? };
         let w = if self.p.style == Style::Columns { n } else { 1 };
         let mut out = Vec::with_capacity(pass.reduces.len() * w);
         for (k, &v) in pass.reduces.iter().enumerate() {
             self.finish(k, v, n);
-            let dtype = self.p.kernel.insts[v].dtype;
-            let size = width(dtype);
+            let size = width(self.p.kernel.insts[v].dtype);
             for i in 0..w {
                 let mut cell = Cell::default();
+                let from = (self.m.ptr[v] as *const u8).wrapping_add(i * size);
                 // SAFETY: `finish` left w registers there.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(
-                        (self.m.ptr[v] as *const u8).add(i * size),
-                        (&raw mut cell).cast(),
-                        size,
-                    );
-                }
+                unsafe { std::ptr::copy_nonoverlapping(from, (&raw mut cell).cast(), size) };
                 out.push(cell);
             }
         }
@@ -310,11 +308,56 @@ impl Task<'_> {
     }
 
     /// Elements of chunk `c` of a pass: stores done, reductions left in the accumulators.
-    unsafe fn chunk(&mut self, pass: &Pass, m0: usize, n: usize, c: usize) -> Result<()> {
+    ///
+    /// # Safety
+    /// As [`run`].
+    unsafe fn chunk(&mut self, pass: &Pass, n: usize, c: usize) -> Result<()> {
         let p = self.p;
         let (lanes, chunk) = (p.kernel.order.lanes, p.kernel.order.chunk);
         let (from, to) = (c * chunk, ((c + 1) * chunk).min(p.cols));
         let per = self.acc_len(n);
+        self.clear_accumulators(pass, n, per);
+        let mut j = from;
+        while j < to {
+            let (block, len, lane) = match p.style {
+                Style::Columns => (Block::Map, 1, (j - from) % lanes),
+                Style::Rows => (Block::Reduce, BLOCK.min(to - j), 0),
+            };
+            if p.cols > 1 {
+                self.reduce.set(&p.kernel.reduce, j);
+            }
+            let mut k = 0;
+            for &v in &pass.elems {
+                let InstKind::Reduce(op, x) = p.kernel.insts[v].kind else {
+                    let count = if p.style == Style::Columns { n } else { len };
+                    // SAFETY: the caller's promise; blocks stay inside the map and reduce spaces.
+                    unsafe { self.inst(v, block, count, j)? };
+                    continue;
+                };
+                let dtype = p.kernel.insts[v].dtype;
+                let f = fold(op, dtype, self.isa);
+                let x = self.operand(x, j);
+                let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
+                // SAFETY: accumulators and operands hold as many registers as the loops touch.
+                unsafe {
+                    match p.style {
+                        Style::Columns => (f.across)(acc.add(lane * n * width(dtype)), x, n),
+                        Style::Rows => (f.along)(acc, lanes, x, len),
+                    }
+                }
+                k += 1;
+            }
+            j += len;
+        }
+        Ok(())
+    }
+
+    /// Sets the accumulators of a pass to the identities of its reductions.
+    fn clear_accumulators(&mut self, pass: &Pass, n: usize, per: usize) {
+        let p = self.p;
+        if pass.reduces.is_empty() {
+            return;
+        }
         self.m.acc.clear();
         self.m.acc.resize(per * pass.reduces.len(), 0);
         for (k, &v) in pass.reduces.iter().enumerate() {
@@ -322,58 +365,16 @@ impl Task<'_> {
             let dtype = p.kernel.insts[v].dtype;
             let start = Cell::of(op.identity(dtype), dtype);
             let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
-            let count = if p.style == Style::Columns { lanes.min(p.cols.max(1)) * n } else { lanes };
+            let count = match p.style {
+                Style::Columns => p.kernel.order.lanes.min(p.cols.max(1)) * n,
+                Style::Rows => p.kernel.order.lanes,
+            };
             // SAFETY: `acc_len` made room for `count` registers of up to 8 bytes.
             unsafe {
                 std::ptr::copy_nonoverlapping((&raw const start).cast::<u8>(), acc, width(dtype));
                 transfer::spread(dtype, acc, count);
             }
         }
-        // SAFETY (both arms): see `run`; blocks stay inside the map and reduce spaces.
-        match p.style {
-            Style::Columns => {
-                let moving = Moving::map(&p.kernel);
-                for j in from..to {
-                    let mut k = 0;
-                    for &v in &pass.elems {
-                        if let InstKind::Reduce(op, x) = p.kernel.insts[v].kind {
-                            let dtype = p.kernel.insts[v].dtype;
-                            let lane = (j - from) % lanes;
-                            unsafe {
-                                let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>().add(lane * n * width(dtype));
-                                (fold(op, dtype, self.isa).across)(acc, self.m.ptr[x] as *const u8, n);
-                            }
-                            k += 1;
-                        } else {
-                            unsafe { self.inst(v, &moving, m0, n, j, 0)? };
-                        }
-                    }
-                }
-            }
-            Style::Rows => {
-                let moving = Moving::reduce(&p.kernel);
-                let mut j = from;
-                while j < to {
-                    let len = BLOCK.min(to - j);
-                    let mut k = 0;
-                    for &v in &pass.elems {
-                        if let InstKind::Reduce(op, x) = p.kernel.insts[v].kind {
-                            let dtype = p.kernel.insts[v].dtype;
-                            unsafe {
-                                let x = self.operand(x, j);
-                                let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
-                                (fold(op, dtype, self.isa).along)(acc, lanes, x, len);
-                            }
-                            k += 1;
-                        } else {
-                            unsafe { self.inst(v, &moving, j, len, m0, j)? };
-                        }
-                    }
-                    j += len;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// u64 words one reduction's accumulators take.
@@ -396,8 +397,8 @@ impl Task<'_> {
         let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
         let reg = self.m.ptr[v] as *mut u8;
         let w = if p.style == Style::Columns { n } else { 1 };
-        // Lanes beyond the row's length hold the identity; in columns style they do not exist, and skipping them
-        // changes nothing: x combined with the identity is x (for sums, -0 + 0 aside, which the loop below respects).
+        // Lanes beyond the row's length would hold the identity; in columns style they do not exist, and leaving them
+        // out changes nothing: every accumulator began with the identity already.
         let lanes = p.kernel.order.lanes;
         let have = if p.style == Style::Columns { lanes.min(p.cols.max(1)) } else { lanes };
         let mut live = lanes;
@@ -421,69 +422,65 @@ impl Task<'_> {
     }
 
     /// The register block of a value; cached rows are addressed by the block's place in the row.
-    fn operand(&self, v: Val, at: usize) -> *const u8 {
+    #[inline]
+    fn operand(&self, v: Val, col: usize) -> *const u8 {
         let reg = self.m.ptr[v] as *const u8;
-        if self.p.cached[v] { reg.wrapping_add(at * width(self.p.kernel.insts[v].dtype)) } else { reg }
+        if self.p.cached[v] { reg.wrapping_add(col * width(self.p.kernel.insts[v].dtype)) } else { reg }
     }
 
-    /// One instruction over a block: points `at .. at + n` of the moving space, point `fixed` of the other; `col` is the
-    /// block's place in its row (for cached rows).
-    unsafe fn inst(
-        &mut self,
-        v: Val,
-        moving: &Moving<'_>,
-        at: usize,
-        n: usize,
-        fixed: usize,
-        col: usize,
-    ) -> Result<()> {
-        let k = &self.p.kernel;
+    /// One instruction over a block of `n`; `col` is the block's place in its row (for cached rows).
+    ///
+    /// # Safety
+    /// As [`run`]; the block lies inside its space.
+    unsafe fn inst(&mut self, v: Val, block: Block, n: usize, col: usize) -> Result<()> {
+        let p = self.p;
+        let k = &p.kernel;
         let inst = &k.insts[v];
-        let reg = {
-            let slot = self.p.slot[v];
-            if slot == usize::MAX {
-                std::ptr::null_mut()
-            } else {
-                let base = (self.m.scratch.as_mut_ptr().cast::<u8>()).wrapping_add(slot);
-                if self.p.cached[v] { base.wrapping_add(col * width(inst.dtype)) } else { base }
-            }
-        };
-        // SAFETY: registers hold a block of 8-byte values; operands were computed by this task; addresses are inside
-        // their buffers by the caller's promise.
+        // SAFETY: registers hold a block of values; operands were computed by this task; addresses are inside their
+        // buffers by the caller's promise.
         unsafe {
             match &inst.kind {
-                InstKind::Const(x) => self.set(reg, *x, inst.dtype),
-                InstKind::Param(i) => self.set(reg, self.params[*i], inst.dtype),
+                InstKind::Const(x) => self.set(self.m.ptr[v] as *mut u8, *x, inst.dtype),
+                InstKind::Param(i) => self.set(self.m.ptr[v] as *mut u8, self.params[*i], inst.dtype),
                 InstKind::Load { source, access } => {
-                    let p = self.load(*source, access, inst.dtype, moving, at, n, fixed, col, reg)?;
-                    self.m.ptr[v] = p as usize;
+                    let reg = self.register(v);
+                    let at = self.load(*source, access, inst.dtype, block, n, col, reg)?;
+                    self.m.ptr[v] = at as usize;
                 }
                 InstKind::Ewise(row, vals) => {
+                    let dst = self.destination(v, block, n, col);
                     let over = if row.kind == ewise::Kind::Compare { k.insts[vals[0]].dtype } else { inst.dtype };
                     let mut src = [std::ptr::null::<u8>(); 3];
                     for (s, &o) in src.iter_mut().zip(vals) {
                         *s = self.operand(o, col);
                     }
-                    if row.divides()
-                        && over.is_int()
+                    if over.is_int()
+                        && row.divides()
                         && std::slice::from_raw_parts(src[1].cast::<i64>(), n).contains(&0)
                     {
                         return Err(division_by_zero(row.name));
                     }
-                    let block = row.block(over).ok_or_else(|| crate::Tensor::bug("a kernel that was not verified"))?;
-                    block.get(self.isa)(reg, src, n);
+                    let f = row.block(over).ok_or_else(|| crate::Tensor::bug("a kernel that was not verified"))?;
+                    f.get(self.isa)(dst, src, n);
                     if inst.dtype.is_int() && inst.dtype != DType::I64 {
-                        transfer::wrap(inst.dtype, reg, n);
+                        transfer::wrap(inst.dtype, dst, n);
                     }
                 }
-                InstKind::Cast(x) => transfer::cast(k.insts[*x].dtype, inst.dtype, self.operand(*x, col), reg, n),
+                InstKind::Cast(x) => {
+                    let dst = self.destination(v, block, n, col);
+                    transfer::cast(k.insts[*x].dtype, inst.dtype, self.operand(*x, col), dst, n);
+                }
                 InstKind::Reduce(..) => {}
                 InstKind::Store { arg, access, value } => {
                     let (dtype, base) = (k.args[*arg].dtype, self.bases.0[*arg]);
                     let src = self.operand(*value, col);
                     let size = width(dtype);
-                    runs(access, moving, at, n, fixed, |run, i| {
-                        transfer::store(dtype, base, run, src.add(i * size));
+                    runs(access, k, &self.map, &self.reduce, block, n, |run, i| {
+                        // What was computed straight into its place is there already.
+                        let at = base.wrapping_offset(run.start * dtype.size() as isize);
+                        if !(run.step == 1 && std::ptr::eq(at, src.wrapping_add(i * size))) {
+                            transfer::store(dtype, base, run, src.add(i * size));
+                        }
                         Ok(())
                     })?;
                 }
@@ -492,33 +489,67 @@ impl Task<'_> {
         Ok(())
     }
 
+    /// The value's own register.
+    fn register(&self, v: Val) -> *mut u8 {
+        ((self.m.scratch.as_ptr() as usize).next_multiple_of(64) + self.p.slot[v]) as *mut u8
+    }
+
+    /// Where an instruction writes: its register, or straight into the buffer that a store would copy it to.
+    fn destination(&mut self, v: Val, block: Block, n: usize, col: usize) -> *mut u8 {
+        let p = self.p;
+        let dtype = p.kernel.insts[v].dtype;
+        if p.cached[v] {
+            return self.register(v).wrapping_add(col * width(dtype));
+        }
+        if let Some(s) = p.direct[v]
+            && let InstKind::Store { arg, access, .. } = &p.kernel.insts[s].kind
+        {
+            let mut place = None;
+            let found = runs(access, &p.kernel, &self.map, &self.reduce, block, n, |run, _| {
+                let plain = run.step == 1 && run.len == n;
+                place = plain.then(|| self.bases.0[*arg].wrapping_offset(run.start * dtype.size() as isize));
+                Ok(())
+            });
+            if let (Ok(()), Some(at)) = (found, place) {
+                self.m.ptr[v] = at as usize;
+                return at;
+            }
+        }
+        let reg = self.register(v);
+        self.m.ptr[v] = reg as usize;
+        reg
+    }
+
+    /// # Safety
+    /// The register has room for one value.
     unsafe fn set(&self, reg: *mut u8, x: Scalar, dtype: DType) {
         let cell = Cell::of(x, dtype);
-        // SAFETY: the register has room for a block.
+        // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping((&raw const cell).cast::<u8>(), reg, width(dtype)) };
     }
 
     /// Loads a block and says where it is: in the register, or, where memory has the right form, in the buffer itself.
+    ///
+    /// # Safety
+    /// As [`run`]; the register has room for the block.
     #[allow(clippy::too_many_arguments)]
     unsafe fn load(
         &self,
         source: Source,
         access: &Access,
         dtype: DType,
-        moving: &Moving<'_>,
-        at: usize,
+        block: Block,
         n: usize,
-        fixed: usize,
         col: usize,
         reg: *mut u8,
     ) -> Result<*mut u8> {
         let k = &self.p.kernel;
         let size = width(dtype);
         let mut direct: *mut u8 = std::ptr::null_mut();
-        runs(access, moving, at, n, fixed, |run, i| {
-            // SAFETY: see `inst`.
+        runs(access, k, &self.map, &self.reduce, block, n, |run: Run, i| {
+            let dst = reg.wrapping_add(i * size);
+            // SAFETY: the caller's promise.
             unsafe {
-                let dst = reg.add(i * size);
                 match source {
                     Source::Iota => transfer::iota(run, dst),
                     Source::Rand { seed, stream } => {
@@ -548,82 +579,5 @@ impl Task<'_> {
             Ok(())
         })?;
         Ok(if direct.is_null() { reg } else { direct })
-    }
-}
-
-/// Cuts a block of the moving space into runs along its last axis and calls `f` with each and its place in the block.
-#[allow(clippy::too_many_arguments)]
-#[inline]
-fn runs(
-    access: &Access,
-    moving: &Moving<'_>,
-    at: usize,
-    n: usize,
-    fixed: usize,
-    mut f: impl FnMut(Run, usize) -> Result<()>,
-) -> Result<()> {
-    let (still, still_first) = (moving.still, moving.still_first);
-    let dot_still = |c: &[isize]| {
-        let (mut l, mut sum) = (fixed, 0isize);
-        for d in (0..still.len()).rev() {
-            // An empty axis has no point, but values of the other space are still wanted.
-            let n = still[d].max(1);
-            sum += (l % n) as isize * c[still_first + d];
-            l /= n;
-        }
-        sum
-    };
-    let start = access.offset + dot_still(&access.strides);
-    let rank = moving.dims.len();
-    let mut index = [0usize; 16];
-    let index = &mut index[..rank.min(16)];
-    let mut l = at;
-    for d in (0..rank).rev() {
-        index[d] = l % moving.dims[d];
-        l /= moving.dims[d];
-    }
-    let dot_moving = |c: &[isize], index: &[usize]| -> isize {
-        index.iter().enumerate().map(|(d, &i)| i as isize * c[moving.first + d]).sum()
-    };
-    let last = |c: &[isize]| if rank == 0 { 0 } else { c[moving.first + rank - 1] };
-    let mut done = 0;
-    while done < n {
-        let len = if rank == 0 { n - done } else { (moving.dims[rank - 1] - index[rank - 1]).min(n - done) };
-        let mut run =
-            Run { start: start + dot_moving(&access.strides, index), step: last(&access.strides), len, lo: 0, hi: len };
-        for b in &access.bounds {
-            let first = dot_still(&b.coefs) + dot_moving(&b.coefs, index);
-            let (lo, hi) = inside(b, first, last(&b.coefs), len);
-            run.lo = run.lo.max(lo);
-            run.hi = run.hi.min(hi);
-        }
-        run.hi = run.hi.max(run.lo).min(len);
-        run.lo = run.lo.min(run.hi);
-        f(run, done)?;
-        done += len;
-        if rank > 0 {
-            index[rank - 1] += len;
-            for d in (1..rank).rev() {
-                if index[d] < moving.dims[d] {
-                    break;
-                }
-                index[d] = 0;
-                index[d - 1] += 1;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The `i` in `0 .. len` with `lo <= first + i * step < hi`.
-fn inside(b: &Bound, first: isize, step: isize, len: usize) -> (usize, usize) {
-    let ceil = |a: isize, b: isize| a.div_euclid(b) + (a.rem_euclid(b) != 0) as isize;
-    let clamp = |x: isize| x.clamp(0, len as isize) as usize;
-    match step {
-        0 if (b.lo..b.hi).contains(&first) => (0, len),
-        0 => (0, 0),
-        s if s > 0 => (clamp(ceil(b.lo - first, s)), clamp(ceil(b.hi - first, s))),
-        // Walking down: first - i |s| < hi, first - i |s| >= lo.
-        s => (clamp((first - b.hi).div_euclid(-s) + 1), clamp((first - b.lo).div_euclid(-s) + 1)),
     }
 }

@@ -6,6 +6,7 @@ pub mod library;
 mod matmul;
 mod pool;
 mod program;
+mod runs;
 mod transfer;
 
 use super::{Backend, Executable, Limits, Matmul, Slot};

@@ -66,6 +66,8 @@ pub struct Program {
     pub scratch: usize,
     /// A measure of the whole work, to decide whether threads pay.
     pub work: usize,
+    /// The store that can take a value straight from the instruction that computes it: no conversion in between.
+    pub direct: Vec<Option<Val>>,
 }
 
 impl Program {
@@ -132,8 +134,29 @@ impl Program {
         }
         let (slot, scratch) = registers(&kernel, &passes, &cached, cols);
         let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
-        Program { rows, cols, style, uniforms, passes, slot, cached, spread, scratch, work, kernel }
+        let direct = direct(&kernel, &cached);
+        Program { rows, cols, style, uniforms, passes, slot, cached, spread, scratch, work, direct, kernel }
     }
+}
+
+fn direct(k: &Kernel, cached: &[bool]) -> Vec<Option<Val>> {
+    let mut out = vec![None; k.insts.len()];
+    for (s, inst) in k.insts.iter().enumerate() {
+        if let InstKind::Store { arg, value, .. } = inst.kind {
+            let v = &k.insts[value];
+            let computed = matches!(v.kind, InstKind::Ewise(..) | InstKind::Cast(_));
+            let dtype = k.args[arg].dtype;
+            if computed
+                && !cached[value]
+                && v.level == Level::Elem
+                && inst.level == Level::Elem
+                && dtype == dtype.compute()
+            {
+                out[value] = Some(s);
+            }
+        }
+    }
+    out
 }
 
 /// Rough work an element: transcendental functions weigh more than sums.
@@ -188,52 +211,46 @@ fn closure(k: &Kernel, roots: impl Iterator<Item = Val>, mut stop: impl FnMut(Va
 
 /// Registers by linear scan: an element's register is free again after its last use in its pass.
 fn registers(k: &Kernel, passes: &[Pass], cached: &[bool], cols: usize) -> (Vec<usize>, usize) {
-    const BYTES: usize = BLOCK * 8;
     let mut slot = vec![usize::MAX; k.insts.len()];
     let mut top = 0;
+    let mut take = |v: Val, count: usize| {
+        // An odd number of cache lines apart: registers 4 KiB apart would share the same few sets of the first cache.
+        let bytes = (count * width(k.insts[v].dtype)).next_multiple_of(128) + 64;
+        top += bytes;
+        top - bytes
+    };
+    // How many passes compute a value: those that several do get a register of their own.
+    let mut computed = vec![0usize; k.insts.len()];
+    passes.iter().flat_map(|p| &p.elems).for_each(|&v| computed[v] += 1);
     for v in 0..k.insts.len() {
-        let inst = &k.insts[v];
-        if inst.level < Level::Elem {
-            slot[v] = top;
-            top += BYTES;
-        } else if cached[v] {
-            slot[v] = top;
-            top += (cols * 8).next_multiple_of(64);
+        if cached[v] {
+            slot[v] = take(v, cols.next_multiple_of(BLOCK));
+        } else if k.insts[v].level < Level::Elem || computed[v] > 1 {
+            slot[v] = take(v, BLOCK);
         }
     }
-    let mut most = top;
     for pass in passes {
-        let mut free: Vec<usize> = vec![];
-        let mut next = top;
+        let mut free: Vec<(usize, usize)> = vec![]; // (width, slot)
+        let mut last = vec![0usize; k.insts.len()];
         for (i, &v) in pass.elems.iter().enumerate() {
-            if matches!(k.insts[v].kind, InstKind::Store { .. } | InstKind::Reduce(..)) {
-                // nothing to keep
-            } else if !cached[v] {
-                slot[v] = free.pop().unwrap_or_else(|| {
-                    next += BYTES;
-                    next - BYTES
-                });
+            k.operands(v).iter().for_each(|&o| last[o] = i);
+        }
+        for (i, &v) in pass.elems.iter().enumerate() {
+            if slot[v] == usize::MAX && !matches!(k.insts[v].kind, InstKind::Store { .. }) {
+                let w = width(k.insts[v].dtype);
+                let again = free.iter().position(|f| f.0 == w).map(|at| free.swap_remove(at).1);
+                slot[v] = again.unwrap_or_else(|| take(v, BLOCK));
             }
             for o in k.operands(v) {
-                let dies = k.insts[o].level == Level::Elem
-                    && !cached[o]
-                    && !pass.elems[i + 1..].iter().any(|&u| k.operands(u).contains(&o));
-                if dies && !free.contains(&slot[o]) {
-                    free.push(slot[o]);
+                let shared = k.insts[o].level < Level::Elem || cached[o] || computed[o] > 1;
+                let w = width(k.insts[o].dtype);
+                if !shared && last[o] == i && !free.contains(&(w, slot[o])) {
+                    free.push((w, slot[o]));
                 }
             }
         }
-        most = most.max(next);
     }
-    // A value that two passes compute may get two registers: the last one wins, so give such values one of their own.
-    for v in 0..k.insts.len() {
-        let uses = passes.iter().filter(|p| p.elems.contains(&v)).count();
-        if uses > 1 && k.insts[v].level == Level::Elem && !cached[v] {
-            slot[v] = most;
-            most += BYTES;
-        }
-    }
-    (slot, most)
+    (slot, top)
 }
 
 /// Drops unit axes and merges neighbours that every address steps through as one.
