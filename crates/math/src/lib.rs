@@ -24,5 +24,6 @@ macro_rules! poly {
     ($x:expr; $c:expr, $($rest:expr),+) => { $x.mul_add(poly!($x; $($rest),+), $c) };
 }
 
+pub mod block;
 pub mod f32;
 pub mod f64;

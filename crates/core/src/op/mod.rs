@@ -1,10 +1,11 @@
 //! Operations: a table of elementwise rows, and a small closed set of structural ones.
 
-pub mod block;
 mod conv;
 mod custom;
 pub mod ewise;
 mod host;
+
+pub use gradus_math::block;
 
 pub use conv::{Conv, ConvKind, ConvParams};
 pub use custom::{Array, CustomOp};

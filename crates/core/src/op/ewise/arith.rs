@@ -2,6 +2,7 @@
 
 use super::{Ewise, Kind::*, Vjp};
 use crate::op::block::{binary, ternary, unary};
+use gradus_math::block::f32 as loops;
 
 pub(super) static ROWS: &[&Ewise] = &[
     &ADD,
@@ -278,7 +279,7 @@ pub static POW: Ewise = Ewise {
     arity: 2,
     kind: Arith,
     domain: (0.5, 3.0),
-    f32: Some(binary(gradus_math::f32::pow)),
+    f32: Some(loops::POW),
     f64: Some(binary(f64::powf)),
     i64: Some(binary(ipow)),
     bool: None,

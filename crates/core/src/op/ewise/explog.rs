@@ -2,6 +2,7 @@
 
 use super::{Ewise, Kind::*, Vjp};
 use crate::op::block::unary;
+use gradus_math::block::f32 as loops;
 
 pub(super) static ROWS: &[&Ewise] = &[&EXP, &EXP2, &EXPM1, &LOG, &LOG2, &LOG10, &LOG1P, &SIGMOID, &TANH];
 
@@ -11,7 +12,7 @@ pub static EXP: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-2.0, 2.0),
-    f32: Some(unary(gradus_math::f32::exp)),
+    f32: Some(loops::EXP),
     f64: Some(unary(f64::exp)),
     i64: None,
     bool: None,
@@ -28,7 +29,7 @@ pub static EXP2: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-2.0, 2.0),
-    f32: Some(unary(gradus_math::f32::exp2)),
+    f32: Some(loops::EXP2),
     f64: Some(unary(f64::exp2)),
     i64: None,
     bool: None,
@@ -45,7 +46,7 @@ pub static EXPM1: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-2.0, 2.0),
-    f32: Some(unary(gradus_math::f32::expm1)),
+    f32: Some(loops::EXPM1),
     f64: Some(unary(f64::exp_m1)),
     i64: None,
     bool: None,
@@ -62,7 +63,7 @@ pub static LOG: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (0.5, 4.0),
-    f32: Some(unary(gradus_math::f32::ln)),
+    f32: Some(loops::LN),
     f64: Some(unary(f64::ln)),
     i64: None,
     bool: None,
@@ -79,7 +80,7 @@ pub static LOG2: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (0.5, 4.0),
-    f32: Some(unary(gradus_math::f32::log2)),
+    f32: Some(loops::LOG2),
     f64: Some(unary(f64::log2)),
     i64: None,
     bool: None,
@@ -96,7 +97,7 @@ pub static LOG10: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (0.5, 4.0),
-    f32: Some(unary(gradus_math::f32::log10)),
+    f32: Some(loops::LOG10),
     f64: Some(unary(f64::log10)),
     i64: None,
     bool: None,
@@ -113,7 +114,7 @@ pub static LOG1P: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-0.5, 4.0),
-    f32: Some(unary(gradus_math::f32::log1p)),
+    f32: Some(loops::LOG1P),
     f64: Some(unary(f64::ln_1p)),
     i64: None,
     bool: None,
@@ -130,7 +131,7 @@ pub static SIGMOID: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-4.0, 4.0),
-    f32: Some(unary(gradus_math::f32::sigmoid)),
+    f32: Some(loops::SIGMOID),
     f64: Some(unary(gradus_math::f64::sigmoid)),
     i64: None,
     bool: None,
@@ -147,7 +148,7 @@ pub static TANH: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-4.0, 4.0),
-    f32: Some(unary(gradus_math::f32::tanh)),
+    f32: Some(loops::TANH),
     f64: Some(unary(f64::tanh)),
     i64: None,
     bool: None,

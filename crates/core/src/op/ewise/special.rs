@@ -3,6 +3,7 @@
 use super::{Ewise, Kind::*, Vjp};
 use crate::Tensor;
 use crate::op::block::{binary, unary};
+use gradus_math::block::f32 as loops;
 use gradus_math::f64 as special;
 
 pub(super) static ROWS: &[&Ewise] = &[
@@ -44,7 +45,7 @@ pub static ERF: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-2.0, 2.0),
-    f32: Some(unary(gradus_math::f32::erf)),
+    f32: Some(loops::ERF),
     f64: Some(unary(special::erf)),
     i64: None,
     bool: None,
@@ -61,7 +62,7 @@ pub static ERFC: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-2.0, 2.0),
-    f32: Some(unary(gradus_math::f32::erfc)),
+    f32: Some(loops::ERFC),
     f64: Some(unary(special::erfc)),
     i64: None,
     bool: None,
