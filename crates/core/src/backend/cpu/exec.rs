@@ -40,6 +40,11 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     if p.rows == 0 {
         return Ok(());
     }
+    if let Some(t) = &p.transposition {
+        // SAFETY: the caller's promise.
+        unsafe { t.run(bases) };
+        return Ok(());
+    }
     let unit = match p.style {
         Style::Columns => block_of(p),
         Style::Rows => 1,

@@ -68,6 +68,8 @@ pub struct Program {
     pub work: usize,
     /// The store that can take a value straight from the instruction that computes it: no conversion in between.
     pub direct: Vec<Option<Val>>,
+    /// Set where the whole kernel is a transposing copy.
+    pub transposition: Option<super::copy::Transposition>,
 }
 
 impl Program {
@@ -135,7 +137,22 @@ impl Program {
         let (slot, scratch) = registers(&kernel, &passes, &cached, cols);
         let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
         let direct = direct(&kernel, &cached);
-        Program { rows, cols, style, uniforms, passes, slot, cached, spread, scratch, work, direct, kernel }
+        let transposition = super::copy::Transposition::of(&kernel);
+        Program {
+            rows,
+            cols,
+            style,
+            uniforms,
+            passes,
+            slot,
+            cached,
+            spread,
+            scratch,
+            work,
+            direct,
+            transposition,
+            kernel,
+        }
     }
 }
 
