@@ -25,8 +25,7 @@ impl Tensor {
         if keepdim {
             return kept;
         }
-        let shape: Shape = (0..self.rank()).filter(|d| !axes.contains(d)).map(|d| self.dims()[d]).collect();
-        kept.reshape_to(&shape)
+        kept.reshape_to(&self.reduced_shape(&axes, false))
     }
 
     /// Integers and bools add up as i64.
@@ -100,6 +99,110 @@ impl Tensor {
         let a = axes(name, &dim, self.rank())?;
         self.not_empty(name, &a)?;
         Ok(self.reduce_dims(op, a, keepdim))
+    }
+
+    /// Whether any element is true (numbers: not zero).
+    #[track_caller]
+    pub fn any(&self) -> Tensor {
+        self.truth(ReduceOp::Max, (0..self.rank()).collect(), false)
+    }
+
+    /// Whether any element is true, over axes.
+    #[track_caller]
+    pub fn any_dim(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        Ok(self.truth(ReduceOp::Max, axes("any", &dim.into(), self.rank())?, keepdim))
+    }
+
+    /// Whether all elements are true (numbers: not zero).
+    #[track_caller]
+    pub fn all(&self) -> Tensor {
+        self.truth(ReduceOp::Min, (0..self.rank()).collect(), false)
+    }
+
+    /// Whether all elements are true, over axes.
+    #[track_caller]
+    pub fn all_dim(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        Ok(self.truth(ReduceOp::Min, axes("all", &dim.into(), self.rank())?, keepdim))
+    }
+
+    #[track_caller]
+    fn truth(&self, op: ReduceOp, axes: SmallVec<[usize; 6]>, keepdim: bool) -> Tensor {
+        let found = self.to_dtype(DType::Bool).reduce_dims(op, axes, keepdim);
+        // Bytes were PyTorch's bools once, and still answer in bytes.
+        if self.dtype() == DType::U8 { found.to_dtype(DType::U8) } else { found }
+    }
+
+    /// How many elements are not zero.
+    #[track_caller]
+    pub fn count_nonzero(&self) -> Tensor {
+        self.to_dtype(DType::Bool).sum()
+    }
+
+    /// How many elements are not zero, over axes.
+    #[track_caller]
+    pub fn count_nonzero_dim(&self, dim: impl Into<Axes>) -> Result<Tensor> {
+        let a = axes("count_nonzero", &dim.into(), self.rank())?;
+        Ok(self.to_dtype(DType::Bool).summable().reduce_dims(ReduceOp::Sum, a, false))
+    }
+
+    /// The sum of the elements that are not NaN.
+    #[track_caller]
+    pub fn nansum(&self) -> Tensor {
+        self.with_constant(&self.isnan(), 0.0).sum()
+    }
+
+    /// Sums of the elements that are not NaN, over axes.
+    #[track_caller]
+    pub fn nansum_dim(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        self.with_constant(&self.isnan(), 0.0).sum_dim(dim, keepdim)
+    }
+
+    /// The mean of the elements that are not NaN.
+    #[track_caller]
+    pub fn nanmean(&self) -> Tensor {
+        let n = self.isnan().logical_not().sum();
+        self.floated().nansum() / n
+    }
+
+    /// Means of the elements that are not NaN, over axes.
+    #[track_caller]
+    pub fn nanmean_dim(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        let dim = dim.into();
+        let n = self.isnan().logical_not().sum_dim(dim.clone(), keepdim)?;
+        self.floated().nansum_dim(dim, keepdim)?.div(&n)
+    }
+
+    /// `ln(sum(e^x))` over axes, without overflow.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let y = Tensor::from([1000.0f64, 1000.0]).logsumexp(0, false).unwrap();
+    /// assert!((y.item::<f64>().unwrap() - (1000.0 + 2f64.ln())).abs() < 1e-12);
+    /// ```
+    #[track_caller]
+    pub fn logsumexp(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
+        let a = axes("logsumexp", &dim.into(), self.rank())?;
+        let x = self.floated();
+        // The shift cancels, so no gradient flows through it; an infinite one would make inf - inf.
+        let top = x.detach().reduce_keep(ReduceOp::Max, a.clone());
+        let top = top.with_constant(&top.isinf(), 0.0);
+        let kept = (&x - &top).exp().reduce_keep(ReduceOp::Sum, a.clone()).log() + &top;
+        Ok(kept.reshape_to(&x.reduced_shape(&a, keepdim)))
+    }
+
+    /// The shape that a reduction over checked axes leaves.
+    pub(crate) fn reduced_shape(&self, axes: &[usize], keepdim: bool) -> Shape {
+        let all = self.dims().iter().enumerate();
+        if keepdim {
+            return all.map(|(d, &n)| if axes.contains(&d) { 1 } else { n }).collect();
+        }
+        all.filter(|(d, _)| !axes.contains(d)).map(|(_, &n)| n).collect()
+    }
+
+    /// This summed down to a shape that broadcasts to it, under PyTorch's name.
+    #[track_caller]
+    pub fn sum_to_size(&self, shape: impl Into<Shape>) -> Result<Tensor> {
+        self.sum_to(&shape.into())
     }
 
     /// An error if a reduction without identity would run over nothing.

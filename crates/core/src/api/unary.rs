@@ -1,7 +1,7 @@
 //! Functions of one tensor.
 
 use crate::{
-    DType, Result, Tensor,
+    DType, Tensor,
     op::{
         Op,
         ewise::{self, Ewise, Kind},
@@ -61,12 +61,6 @@ impl Tensor {
     #[track_caller]
     pub fn square(&self) -> Tensor {
         self * self
-    }
-
-    /// Between `lo` and `hi` (NaN stays).
-    #[track_caller]
-    pub fn clamp(&self, lo: impl super::arith::Operand, hi: impl super::arith::Operand) -> Result<Tensor> {
-        self.maximum(lo)?.minimum(hi)
     }
 
     /// The `n`-th derivative of [`Tensor::digamma`].
