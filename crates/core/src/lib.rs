@@ -18,7 +18,10 @@ mod shape;
 mod view;
 
 pub use api::arith::Operand;
-pub use api::{IntoData, get_rng_state, manual_seed, set_rng_state};
+pub use api::{
+    Fan, Gain, Indexing, IntoData, IntoIndex, Ix, NewAxis, PadMode, Reduction, get_rng_state, manual_seed, s,
+    set_rng_state,
+};
 pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, ErrorKind, Result};

@@ -1,34 +1,52 @@
 //! What users call: methods on [`crate::Tensor`], one file a family. They check, promote and broadcast, then make nodes.
 
 mod activation;
+mod advanced;
 pub mod arith;
 mod attention;
+mod axes;
 mod compose;
 mod conv;
+mod convert;
 mod create;
+mod diag;
 mod display;
 mod einsum;
 mod factor;
 mod index;
+mod init;
+mod join;
 mod linalg;
 mod loss;
+mod mask;
 mod movement;
 mod norm;
 mod operators;
+mod pad;
 mod pool;
 mod print_graph;
+mod put;
 mod random;
 mod read;
 mod reduce;
+mod repeat;
 mod resize;
 mod scan;
 mod scatter;
+mod scatter_reduce;
+mod slice;
 mod sort;
+mod split;
 mod stats;
 mod unary;
 
 pub use create::IntoData;
+pub use index::{IntoIndex, Ix, NewAxis, s};
+pub use init::{Fan, Gain};
+pub use join::Indexing;
+pub use pad::PadMode;
 pub use random::{get_rng_state, manual_seed, set_rng_state};
+pub use scatter_reduce::Reduction;
 
 use crate::{Axes, DType, Device, Error, ErrorKind, Result, Shape, Tensor};
 use smallvec::SmallVec;
