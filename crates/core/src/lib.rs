@@ -17,11 +17,7 @@ pub mod plan;
 mod shape;
 mod view;
 
-pub use api::arith::Operand;
-pub use api::{
-    Closeness, Covariance, Interpolation, IntoData, NanToNum, Rounding, Spacing, Unique, get_rng_state, manual_seed,
-    set_rng_state,
-};
+pub use api::*;
 pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, ErrorKind, Result};

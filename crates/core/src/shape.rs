@@ -175,6 +175,16 @@ impl From<std::ops::RangeFull> for Axes {
         Axes::All
     }
 }
+impl From<&Shape> for Axes {
+    fn from(s: &Shape) -> Self {
+        Axes::List(s.iter().map(|&n| n as i64).collect())
+    }
+}
+impl From<Shape> for Axes {
+    fn from(s: Shape) -> Self {
+        Axes::from(&s)
+    }
+}
 macro_rules! axes_from {
     ($($t:ty),*) => {$(
         impl From<$t> for Axes { fn from(a: $t) -> Self { Axes::List(SmallVec::from_slice(&[a as i64])) } }

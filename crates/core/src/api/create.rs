@@ -189,6 +189,24 @@ impl Tensor {
         self.full_like(1)
     }
 
+    /// One number everywhere, in a shape of its own, with the type and device of this tensor.
+    #[track_caller]
+    pub fn new_full(&self, shape: impl Into<Shape>, value: impl Into<Scalar>) -> Tensor {
+        Tensor::full_on(shape.into(), value.into(), self.dtype(), self.device())
+    }
+
+    /// Zeros in a shape of their own, with the type and device of this tensor.
+    #[track_caller]
+    pub fn new_zeros(&self, shape: impl Into<Shape>) -> Tensor {
+        self.new_full(shape, 0)
+    }
+
+    /// Ones in a shape of their own, with the type and device of this tensor.
+    #[track_caller]
+    pub fn new_ones(&self, shape: impl Into<Shape>) -> Tensor {
+        self.new_full(shape, 1)
+    }
+
     /// `0, 1, ..., n - 1` as i64.
     #[track_caller]
     pub(crate) fn arange_on(n: usize, device: Device) -> Tensor {
@@ -214,7 +232,14 @@ impl Tensor {
             let why = format!("cannot step from {start} to {end} by {step}");
             return Err(Error::value("arange", why));
         }
-        let n = ((b - a) / s).ceil();
+        let n = match (start, end, step) {
+            // Integers count exactly, also beyond what an f64 holds.
+            (Scalar::I(a), Scalar::I(b), Scalar::I(s)) => {
+                let (gap, s) = (b as i128 - a as i128, s as i128);
+                ((gap + s - s.signum()) / s).max(0) as f64
+            }
+            _ => ((b - a) / s).ceil(),
+        };
         if n > isize::MAX as f64 / 16.0 {
             return Err(Error::new("arange", ErrorKind::Alloc { bytes: n as u128 * dtype.size() as u128 }));
         }

@@ -132,10 +132,26 @@ impl Tensor {
         self.permuted(p)
     }
 
-    /// Broadcasting to a shape.
+    /// Broadcasting to a shape; -1 keeps the extent of an axis.
+    ///
+    /// ```
+    /// use gradus_core::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros([2, 1], DType::F32).expand([3, -1, 4]).unwrap().dims(), [3, 2, 4]);
+    /// ```
     #[track_caller]
-    pub fn expand(&self, shape: impl Into<Shape>) -> Result<Tensor> {
-        let shape = shape.into();
+    pub fn expand(&self, dims: impl Into<Axes>) -> Result<Tensor> {
+        let dims = dims.into();
+        let list: &[i64] = match &dims {
+            Axes::All => &[],
+            Axes::List(l) => l,
+        };
+        let lead = list.len().checked_sub(self.rank());
+        let own = |k: usize| k.checked_sub(lead?).and_then(|k| self.dims().get(k).copied());
+        let extent = |(k, &d): (usize, &i64)| if d == -1 { own(k) } else { usize::try_from(d).ok() };
+        let Some(shape) = list.iter().enumerate().map(extent).collect::<Option<Shape>>() else {
+            let why = format!("{} does not broadcast to {list:?}", self.shape());
+            return Err(Error::shape("expand", &[self.shape()], why).operand(self));
+        };
         if !self.shape().expands_to(&shape) {
             let why = format!("{} does not broadcast to {shape}", self.shape());
             return Err(Error::shape("expand", &[self.shape(), &shape], why).operand(self));
@@ -145,8 +161,8 @@ impl Tensor {
 
     /// Broadcasting to a shape, under NumPy's name.
     #[track_caller]
-    pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Tensor> {
-        self.expand(shape)
+    pub fn broadcast_to(&self, dims: impl Into<Axes>) -> Result<Tensor> {
+        self.expand(dims)
     }
 
     /// A new axis of extent 1 before `dim`.
@@ -196,6 +212,8 @@ impl Tensor {
         if start == 0 && step == 1 && len == self.dims()[axis] {
             return self.resolve();
         }
+        // An empty slice starts anywhere: at 0 it is inside whatever it is taken from.
+        let start = if len == 0 { 0 } else { start };
         self.view_op(ViewOp::Slice { axis, start, step, len })
     }
 

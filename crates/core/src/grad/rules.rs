@@ -179,8 +179,8 @@ fn scatter(axis: i64, mode: ScatterMode, g: &Tensor, y: &Tensor, x: &[Tensor]) -
         ScatterMode::Add => three(g.clone(), g.gather(axis, index)?),
         // y = base * prod(src that lands there): each factor's gradient is g times the others
         ScatterMode::Mul => {
-            let here = (g * y).gather(axis, index)?;
-            three(g * y / base, here / src)
+            let others = base.ones_like().scatter_mode("scatter_reduce", ScatterMode::Mul, axis, index, src)?;
+            three(g * others, g.gather(axis, index)? * other_factors(axis, y, base, index, src)?)
         }
         ScatterMode::Min | ScatterMode::Max => {
             let d = g.dtype();
@@ -190,6 +190,24 @@ fn scatter(axis: i64, mode: ScatterMode, g: &Tensor, y: &Tensor, x: &[Tensor]) -
             three(&base_hit * &share, src_hit * share.gather(axis, index)?)
         }
     }
+}
+
+/// For each source of a product, all that lands on its place but itself; right also where factors are zero, and
+/// with the right derivative where two are.
+fn other_factors(axis: i64, y: &Tensor, base: &Tensor, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let (zero, one) = (src.scalar_like(0.0), src.scalar_like(1.0));
+    let none = src.raw_eq(&zero);
+    let solid = none.raw_where(&one, src);
+    let divided = y.gather(axis, index)? / &solid;
+    // A zero's own others: the product of what is not zero, times the other zeros.
+    let product = base.scatter_mode("scatter_reduce", ScatterMode::Mul, axis, index, &solid)?.gather(axis, index)?;
+    let land = |t: &Tensor| base.zeros_like().scatter_add(axis, index, t)?.gather(axis, index);
+    let count = land(&none.to_dtype(src.dtype()))?;
+    // The other one of two zeros, as a number that moves with it.
+    let partner = land(&none.raw_where(src, &zero))? - src;
+    let two = count.raw_eq(&src.scalar_like(2.0)).raw_where(&(&product * partner), &zero);
+    let of_zero = count.raw_eq(&one).raw_where(&product, &two);
+    Ok(none.raw_where(&of_zero, &divided))
 }
 
 fn linalg(op: Linalg, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Parts> {

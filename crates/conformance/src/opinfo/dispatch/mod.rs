@@ -8,6 +8,7 @@ mod linalg;
 mod movement;
 mod nn;
 mod reduce;
+mod shapes;
 
 use super::{Args, OpError};
 use gradus_core::Tensor;
