@@ -18,7 +18,7 @@ mod shape;
 mod view;
 
 pub use api::arith::Operand;
-pub use api::{IntoData, get_rng_state, manual_seed, set_rng_state};
+pub use api::{IntoData, Lstsq, NormOrd, QrMode, Sub, get_rng_state, manual_seed, set_rng_state};
 pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, ErrorKind, Result};
