@@ -8,17 +8,21 @@
 //! negative. The signs of eigenvectors and singular vectors are arbitrary.
 
 mod cholesky;
+mod cofactor;
 mod eigh;
 mod exp;
 mod lu;
+mod pinv;
 mod qr;
 mod svd;
 mod triangular;
 
 pub use cholesky::cholesky;
+pub use cofactor::cofactor;
 pub use eigh::eigh;
 pub use exp::matrix_exp;
 pub use lu::{det, inv, lu, lu_factor, slogdet, solve};
+pub use pinv::pinv;
 pub use qr::{QrMode, lstsq, qr};
 pub use svd::svd;
 pub use triangular::{Triangular, solve_triangular};

@@ -211,10 +211,4 @@ impl Tensor {
             _ => self.resolve(),
         }
     }
-
-    /// The gradient's way back from a broadcast, under PyTorch's name for [`Tensor::sum_to`].
-    #[track_caller]
-    pub fn sum_to_size(&self, shape: impl Into<Shape>) -> Result<Tensor> {
-        self.sum_to(&shape.into())
-    }
 }

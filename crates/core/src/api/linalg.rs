@@ -135,9 +135,9 @@ impl Tensor {
         }
         let r = self.rank();
         let n = self.dims()[r - 1];
-        let vector = b.rank() == 1 || (b.rank() + 1 == r && b.dims() == &self.dims()[..r - 1]);
+        let vector = self.is_vector_rhs(b);
         let rhs = if vector { b.unsqueeze(-1)? } else { b.resolve() };
-        if rhs.dims()[rhs.rank() - 2] != n {
+        if rhs.rank() < 2 || rhs.dims()[rhs.rank() - 2] != n {
             return Err(fail(format!("{} equations, but the right-hand side is {}", n, b.shape())));
         }
         let (ba, bb) = (Shape::from(&self.dims()[..r - 2]), Shape::from(&rhs.dims()[..rhs.rank() - 2]));

@@ -179,15 +179,4 @@ impl Tensor {
         out.reverse();
         Ok(out)
     }
-
-    /// One number everywhere, in the shape and type of this tensor; a tensor's gradient goes to the number.
-    #[track_caller]
-    pub fn fill(&self, value: impl Operand) -> Result<Tensor> {
-        let value = value.tensor(self).to_dtype(self.dtype());
-        if value.rank() > 0 {
-            let why = format!("needs one number, not {}", value.shape());
-            return Err(Error::shape("fill", &[self.shape(), value.shape()], why).operand(self).operand(&value));
-        }
-        Ok(value.to(&self.device()).expand_to(self.shape()))
-    }
 }

@@ -187,14 +187,7 @@ impl Tensor {
     #[track_caller]
     pub fn randperm(n: usize) -> Tensor {
         let keys = Tensor::uniform_on(Shape::from(n), DType::F64, Device::cpu());
-        keys.order(false)
-    }
-
-    /// The order of the last axis.
-    #[track_caller]
-    fn order(&self, descending: bool) -> Tensor {
-        let op = Op::Host(HostOp::Argsort { axis: self.rank() - 1, descending });
-        self.make(op, &[self], self.shape().clone(), DType::I64)
+        keys.order(0, false)
     }
 
     /// Ones with these probabilities, zeros otherwise; the probabilities are read to check them.
@@ -263,7 +256,7 @@ impl Tensor {
             // The first of exponential clocks with these rates to ring is drawn by weight, and so on.
             let u = Tensor::uniform_on(Shape::from([rows, k]), DType::F64, self.device());
             let rings = w / -((1.0 - u).log() - f64::MIN_POSITIVE);
-            rings.order(true).sliced(1, 0, 1, n)
+            rings.order(1, true).sliced(1, 0, 1, n)
         };
         Ok(if self.rank() == 1 { out.reshape_to(&Shape::from(n)) } else { out })
     }

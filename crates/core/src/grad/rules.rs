@@ -1,9 +1,9 @@
 //! The gradient rules of structural operations. Elementwise ones are in their table.
 
-use super::{no_gradient, scan_rules};
+use super::{linalg_rules, no_gradient, scan_rules};
 use crate::{
     Result, Tensor,
-    op::{Conv, ConvKind, HostOp, Linalg, Op, ReduceOp, ScanOp, ScatterMode, ewise::Vjp},
+    op::{Conv, ConvKind, HostOp, Op, ReduceOp, ScanOp, ScatterMode, ewise::Vjp},
     view::ViewOp,
 };
 use smallvec::SmallVec;
@@ -167,7 +167,7 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
         HostOp::Argsort { .. } | HostOp::SearchSorted { .. } | HostOp::Mode => {
             Err(no_gradient(y, ": positions are integers"))
         }
-        HostOp::Linalg(l) => linalg(*l, g, y, x, needs),
+        HostOp::Linalg(l) => linalg_rules::apply(*l, g, y, x, needs),
     }
 }
 
@@ -208,35 +208,4 @@ fn other_factors(axis: i64, y: &Tensor, base: &Tensor, index: &Tensor, src: &Ten
     let two = count.raw_eq(&src.scalar_like(2.0)).raw_where(&(&product * partner), &zero);
     let of_zero = count.raw_eq(&one).raw_where(&product, &two);
     Ok(none.raw_where(&of_zero, &divided))
-}
-
-fn linalg(op: Linalg, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Parts> {
-    let a = &x[0];
-    let one = |t: Tensor| Ok(Parts::from_iter([Some(t)]));
-    match op {
-        // d log|det A| = tr(A^-1 dA); the sign is constant
-        Linalg::Slogdet => {
-            let log = g.narrow(-1, 1, 1)?.unsqueeze(-1)?;
-            one(a.inv()?.mt() * log)
-        }
-        // Y = A^-1: dA = -Y^T g Y^T
-        Linalg::Inv => one(-(y.mt().matmul(g)?.matmul(&y.mt())?)),
-        // A Y = B: dB = A^-T g, dA = -dB Y^T
-        Linalg::Solve => {
-            let db = a.mt().solve(g)?;
-            let da = if needs[0] { Some(-(db.matmul(&y.mt())?)) } else { None };
-            Ok(Parts::from_iter([da, Some(db)]))
-        }
-        Linalg::SolveTriangular { upper, unit } => {
-            let db = a.mt().solve_triangular(g, !upper, unit)?;
-            let da = -(db.matmul(&y.mt())?);
-            // Only the triangle that was read has a gradient, and not a diagonal that counted as ones.
-            let k = unit as i64;
-            let da = if upper { da.triu(k)? } else { da.tril(-k)? };
-            Ok(Parts::from_iter([Some(da), Some(db)]))
-        }
-        Linalg::Cholesky | Linalg::Qr { .. } | Linalg::Svd { .. } | Linalg::Eigh | Linalg::Lu => {
-            Err(no_gradient(y, ""))
-        }
-    }
 }

@@ -67,7 +67,7 @@ pub enum ScatterMode {
 }
 
 /// Matrix routines. Those with several results pack them along the last axis of one flat array a matrix;
-/// `api::linalg` cuts them apart again.
+/// `api::factor` cuts them apart again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Linalg {
     /// `[.., n, n] -> [.., 2]`: sign and log |det|.
@@ -99,6 +99,14 @@ pub enum Linalg {
     Eigh,
     /// `[.., m, n] -> [.., m*m + m*k + k*n]`: P, L, U with `A = P L U`, k = min(m, n).
     Lu,
+    /// `[.., n, n] -> [..]`.
+    Det,
+    /// `[.., n, n] -> [.., n, n]`: the gradient of the determinant, right for singular matrices too.
+    Cofactor,
+    /// `([.., m, n], [2]) -> [.., n, m]`: the pseudoinverse; the second input holds atol and rtol.
+    Pinv,
+    /// `[.., n, n] -> [.., n, n]`: the matrix exponential.
+    Exp,
 }
 
 impl HostOp {
@@ -126,6 +134,10 @@ impl HostOp {
                 Linalg::Svd { .. } => "svd",
                 Linalg::Eigh => "eigh",
                 Linalg::Lu => "lu",
+                Linalg::Det => "det",
+                Linalg::Cofactor => "cofactor",
+                Linalg::Pinv => "pinv",
+                Linalg::Exp => "matrix_exp",
             },
         }
     }

@@ -4,7 +4,7 @@ use super::{LinalgError, axpy, for_batch, load, split, store, two_rows};
 use crate::element::Real;
 
 /// A factored `m` by `n` matrix: `L` below the diagonal, `U` on and above it.
-struct Factored {
+pub(super) struct Factored {
     lu: Vec<f64>,
     n: usize,
     /// Row `k` was swapped with row `swaps[k]` at step `k`.
@@ -14,7 +14,7 @@ struct Factored {
 }
 
 /// Factors by rows: row-major storage makes the update of a row a contiguous loop.
-fn factor(mut a: Vec<f64>, m: usize, n: usize) -> Factored {
+pub(super) fn factor(mut a: Vec<f64>, m: usize, n: usize) -> Factored {
     let (mut swaps, mut zero) = (Vec::new(), None);
     for k in 0..m.min(n) {
         // LAPACK's choice: the first of the largest. A NaN counts as large, so that it shows.
@@ -53,18 +53,18 @@ impl Factored {
         p
     }
 
-    fn diagonal(&self) -> impl Iterator<Item = f64> {
+    pub(super) fn diagonal(&self) -> impl Iterator<Item = f64> {
         (0..self.swaps.len()).map(|i| self.lu[i * self.n + i])
     }
 
     /// Minus one for an odd permutation.
-    fn parity(&self) -> f64 {
+    pub(super) fn parity(&self) -> f64 {
         let odd = self.swaps.iter().enumerate().filter(|(k, s)| k != *s).count() % 2;
         if odd == 1 { -1.0 } else { 1.0 }
     }
 
     /// Solves for the columns of `b`, a row-major `n` by `cols` matrix, in place.
-    fn solve(&self, b: &mut [f64], cols: usize) {
+    pub(super) fn solve(&self, b: &mut [f64], cols: usize) {
         let n = self.n;
         for (k, &s) in self.swaps.iter().enumerate() {
             if k != s {

@@ -189,6 +189,13 @@ fn linalg<T: Real>(op: Linalg, inputs: &[Array<'_>], out: &mut [u8], spec: &(DTy
             }
             pack(out, batch, &[(&p, m * m), (&l, m * k), (&u, k * n)]);
         }
+        Linalg::Det => la::det(a, batch, n, out),
+        Linalg::Cofactor => la::cofactor(a, batch, n, out).map_err(failed("det"))?,
+        Linalg::Pinv => {
+            let [atol, rtol] = of::<T>(&inputs[1]) else { return Err(Tensor::bug("pinv takes two tolerances")) };
+            la::pinv(a, batch, m, n, atol.to_f64(), rtol.to_f64(), out).map_err(failed("pinv"))?;
+        }
+        Linalg::Exp => la::matrix_exp(a, batch, n, out),
     }
     Ok(())
 }
