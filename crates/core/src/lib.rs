@@ -18,6 +18,8 @@ mod shape;
 mod view;
 
 pub use api::arith::Operand;
+pub use api::{AvgPoolOptions, ConvOptions, ConvTransposeOptions, MaxPoolOptions, Padding, PatchOptions, Sizes};
+pub use api::{GridPadding, GridSampleMode, InterpolateMode, InterpolateOptions};
 pub use api::{IntoData, get_rng_state, manual_seed, set_rng_state};
 pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};

@@ -1,6 +1,7 @@
 //! What users call: methods on [`crate::Tensor`], one file a family. They check, promote and broadcast, then make nodes.
 
 mod activation;
+mod adaptive;
 pub mod arith;
 mod attention;
 mod compose;
@@ -9,12 +10,14 @@ mod create;
 mod display;
 mod einsum;
 mod factor;
+mod grid;
 mod index;
 mod linalg;
 mod loss;
 mod movement;
 mod norm;
 mod operators;
+mod patches;
 mod pool;
 mod print_graph;
 mod random;
@@ -23,12 +26,20 @@ mod reduce;
 mod resize;
 mod scan;
 mod scatter;
+mod sizes;
 mod sort;
 mod stats;
 mod unary;
+mod window;
 
+pub use conv::{ConvOptions, ConvTransposeOptions, Padding};
 pub use create::IntoData;
+pub use grid::{GridPadding, GridSampleMode};
+pub use patches::PatchOptions;
+pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use random::{get_rng_state, manual_seed, set_rng_state};
+pub use resize::{InterpolateMode, InterpolateOptions};
+pub use sizes::Sizes;
 
 use crate::{Axes, DType, Device, Error, ErrorKind, Result, Shape, Tensor};
 use smallvec::SmallVec;
