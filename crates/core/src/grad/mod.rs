@@ -16,6 +16,7 @@ mod scan_rules;
 mod vmap;
 
 pub use functional::{grad, grad_of};
+pub(crate) use rules::unslice;
 
 use crate::{
     Error, ErrorKind, Result, Tensor, VarId,

@@ -99,7 +99,7 @@ fn view(v: &ViewOp, g: &Tensor, x: &Tensor) -> Result<Tensor> {
 }
 
 /// `len` elements put back at `start`, `step` apart, into `n` zeros.
-fn unslice(g: &Tensor, axis: usize, start: usize, step: isize, len: usize, n: usize) -> Result<Tensor> {
+pub(crate) fn unslice(g: &Tensor, axis: usize, start: usize, step: isize, len: usize, n: usize) -> Result<Tensor> {
     if len == 0 {
         return Ok(Tensor::zeros_on(g.shape().with(axis, n), g.dtype(), g.device()));
     }

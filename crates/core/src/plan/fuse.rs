@@ -7,7 +7,11 @@
 //! costs nothing.
 
 use super::lower::{Edge, Item, Kind, Lowered};
-use crate::{Shape, backend::Limits, view::ViewOp};
+use crate::{
+    Shape,
+    backend::Limits,
+    view::{View, ViewOp},
+};
 use smallvec::SmallVec;
 
 /// Where an item is computed.
@@ -207,14 +211,20 @@ impl Fuser<'_> {
                     }
                 }
                 _ => {
-                    if row && e.view.apply(&ViewOp::Reshape(target.clone())).is_none() {
+                    let view = match item.kind {
+                        // A table is read along the result's axes, and anywhere along the looked-up one.
+                        Kind::Gather(axis) if n == 0 => {
+                            let mut view = View { shape: item.shape.clone(), ..e.view.clone() };
+                            view.strides[axis] = 0;
+                            view
+                        }
+                        _ => e.view.clone(),
+                    };
+                    if row && view.apply(&ViewOp::Reshape(target.clone())).is_none() {
                         return None;
                     }
                 }
             }
-        }
-        if row && matches!(item.kind, Kind::Gather(_)) && item.shape != target {
-            return None;
         }
         Some(row)
     }
