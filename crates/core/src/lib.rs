@@ -18,6 +18,11 @@ mod shape;
 mod view;
 
 pub use api::arith::Operand;
+pub use api::{
+    AttentionOptions, BagMode, BatchNormOptions, CrossEntropyOptions, CtcOptions, EmbeddingBagOptions,
+    EmbeddingOptions, InProjection, MultiHeadOptions, MultiMarginOptions, NllLossOptions, PoissonNllOptions, Reduction,
+    RunningStats, TripletMarginOptions,
+};
 pub use api::{IntoData, get_rng_state, manual_seed, set_rng_state};
 pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};
