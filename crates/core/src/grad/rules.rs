@@ -44,9 +44,7 @@ pub fn apply(y: &Tensor, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Par
             if needs[0] { Some(g.matmul(&x[1].mt())?) } else { None },
             if needs[1] { Some(x[0].mt().matmul(g)?) } else { None },
         ])),
-        Op::Gather { axis } => {
-            Ok(Parts::from_iter([Some(x[0].zeros_like().scatter_add(*axis as i64, &x[1], g)?), None]))
-        }
+        Op::Gather { axis } => Ok(Parts::from_iter([Some(gather(*axis, g, &x[0], &x[1])?), None])),
         Op::Cat { axis } => {
             let mut from = 0;
             let mut out = Parts::new();
@@ -61,6 +59,19 @@ pub fn apply(y: &Tensor, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Par
         Op::Host(h) => host(h, g, y, x, needs),
         Op::Custom(c) => Ok(c.vjp(g, y, x)?.into_iter().collect()),
     }
+}
+
+/// A look-up's gradient adds up where it looked.
+fn gather(axis: usize, g: &Tensor, x: &Tensor, index: &Tensor) -> Result<Tensor> {
+    let n = x.dims()[axis];
+    // One element of each row, as losses pick a label's score: a comparison, which fuses with its readers.
+    if *index.shape() == x.shape().with(axis, 1) && n > 0 {
+        let mut along = vec![1; x.rank()];
+        along[axis] = n;
+        let at = Tensor::arange_on(n, x.device()).reshape(along)?;
+        return at.eq(index)?.where_(g, &g.zeros_like());
+    }
+    x.zeros_like().scatter_add(axis as i64, index, g)
 }
 
 /// A view's gradient puts each element back where it came from.

@@ -6,7 +6,9 @@ mod elementwise;
 mod index;
 mod linalg;
 mod movement;
+mod mt19937;
 mod nn;
+mod nn_loss;
 mod reduce;
 mod shapes;
 

@@ -4,7 +4,7 @@ use super::{Ewise, Kind::*, Vjp};
 use crate::op::block::unary;
 use gradus_math::block::f32 as loops;
 
-pub(super) static ROWS: &[&Ewise] = &[&EXP, &EXP2, &EXPM1, &LOG, &LOG2, &LOG10, &LOG1P, &SIGMOID, &TANH];
+pub(super) static ROWS: &[&Ewise] = &[&EXP, &EXP2, &EXPM1, &LOG, &LOG2, &LOG10, &LOG1P, &SIGMOID, &SOFTPLUS, &TANH];
 
 /// `e ^ a`
 pub static EXP: Ewise = Ewise {
@@ -140,6 +140,25 @@ pub static SIGMOID: Ewise = Ewise {
     wgsl: "(1.0 / (1.0 + exp(-{0})))",
     wgsl_int: "",
     vjp: Vjp::Rules(&[|g, y, _| g * y * (1.0 - y)]),
+};
+
+/// `ln(1 + e ^ a)` without overflow
+pub static SOFTPLUS: Ewise = Ewise {
+    name: "softplus",
+    arity: 1,
+    kind: Float,
+    domain: (-4.0, 4.0),
+    f32: Some(unary(|a: f32| {
+        (if a <= 0.0 { 0.0 } else { a }) + gradus_math::f32::log1p(gradus_math::f32::exp(-a.abs()))
+    })),
+    f64: Some(unary(|a: f64| (if a <= 0.0 { 0.0 } else { a }) + (-a.abs()).exp().ln_1p())),
+    i64: None,
+    bool: None,
+    c: "(({0} <= 0 ? 0 : {0}) + log1p(exp(-fabs({0}))))",
+    c_int: "",
+    wgsl: "(max({0}, 0.0) + g_log1p(exp(-abs({0}))))",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, x| g * x[0].sigmoid()]),
 };
 
 /// Hyperbolic tangent
