@@ -6,6 +6,7 @@ mod attention;
 mod compose;
 mod conv;
 mod create;
+mod custom;
 mod display;
 mod einsum;
 mod factor;

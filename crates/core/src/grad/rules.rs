@@ -2,7 +2,7 @@
 
 use super::{no_gradient, scan_rules};
 use crate::{
-    Result, Tensor,
+    Error, ErrorKind, Result, Tensor,
     op::{Conv, ConvKind, HostOp, Linalg, Op, ReduceOp, ScanOp, ScatterMode, ewise::Vjp},
     view::ViewOp,
 };
@@ -59,7 +59,25 @@ pub fn apply(y: &Tensor, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Par
         }
         Op::Conv(c) => conv(c, g, x, needs),
         Op::Host(h) => host(h, g, y, x, needs),
-        Op::Custom(c) => Ok(c.vjp(g, y, x)?.into_iter().collect()),
+        Op::Custom(c) => users(y, c.vjp(g, y, x)?, needs),
+        Op::WithVjp(rule) => {
+            let mut out = users(y, rule.vjp(g, y, &x[1..])?, &needs[1..])?;
+            out.insert(0, None); // the elements themselves were computed without a gradient
+            Ok(out)
+        }
+        Op::After => Ok(Parts::from_iter([Some(g.clone()), None])),
+    }
+}
+
+/// What a user's rule returned: one gradient an input, of its shape, wherever one is needed.
+fn users(y: &Tensor, parts: Vec<Option<Tensor>>, needs: &[bool]) -> Result<Parts> {
+    if parts.len() != needs.len() {
+        let why = format!("its rule returns {} gradients for {} inputs", parts.len(), needs.len());
+        return Err(Error::new(y.op_name(), ErrorKind::Gradient(why)).operand(y));
+    }
+    match parts.iter().zip(needs).position(|(part, needed)| part.is_none() && *needed) {
+        Some(k) => Err(no_gradient(y, &format!(" for input {k}"))),
+        None => Ok(parts.into()),
     }
 }
 
