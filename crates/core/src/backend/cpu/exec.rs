@@ -566,8 +566,9 @@ fn runs(
     let dot_still = |c: &[isize]| {
         let (mut l, mut sum) = (fixed, 0isize);
         for d in (0..still.len()).rev() {
-            sum += (l % still[d]) as isize * c[still_first + d];
-            l /= still[d];
+            let n = still[d].max(1); // an empty reduction still writes its identity
+            sum += (l % n) as isize * c[still_first + d];
+            l /= n;
         }
         sum
     };
@@ -577,8 +578,8 @@ fn runs(
     let index = &mut index[..rank.min(16)];
     let mut l = at;
     for d in (0..rank).rev() {
-        index[d] = l % moving.dims[d];
-        l /= moving.dims[d];
+        index[d] = l % moving.dims[d].max(1);
+        l /= moving.dims[d].max(1);
     }
     let dot_moving = |c: &[isize], index: &[usize]| -> isize {
         index.iter().enumerate().map(|(d, &i)| i as isize * c[moving.first + d]).sum()
