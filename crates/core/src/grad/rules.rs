@@ -195,10 +195,9 @@ fn scatter(axis: i64, mode: ScatterMode, g: &Tensor, y: &Tensor, x: &[Tensor]) -
     match mode {
         ScatterMode::Assign => three(g.scatter(axis, index, &src.zeros_like())?, g.gather(axis, index)?),
         ScatterMode::Add => three(g.clone(), g.gather(axis, index)?),
-        // y = base * prod(src that lands there): each factor's gradient is g times the others
         ScatterMode::Mul => {
-            let here = (g * y).gather(axis, index)?;
-            three(g * y / base, here / src)
+            let (others_base, others_src) = other_factors(axis, y, base, index, src)?;
+            three(g * others_base, g.gather(axis, index)? * others_src)
         }
         ScatterMode::Min | ScatterMode::Max => {
             let d = g.dtype();
@@ -208,6 +207,21 @@ fn scatter(axis: i64, mode: ScatterMode, g: &Tensor, y: &Tensor, x: &[Tensor]) -
             three(&base_hit * &share, src_hit * share.gather(axis, index)?)
         }
     }
+}
+
+/// `y = base * (all of src that lands there)`: for each factor, the product of the others. That is `y / factor`; where
+/// the factor is 0, it is the product of all that are not, if no other is 0.
+fn other_factors(axis: i64, y: &Tensor, base: &Tensor, index: &Tensor, src: &Tensor) -> Result<(Tensor, Tensor)> {
+    let d = y.dtype();
+    let (zero, one) = (base.scalar_like(0.0), base.scalar_like(1.0));
+    let (base_zero, src_zero) = (base.raw_eq(&zero), src.raw_eq(&zero));
+    let (base_safe, src_safe) = (base_zero.raw_where(&one, base), src_zero.raw_where(&one, src));
+    let nonzero = base_safe.scatter_mode("scatter", ScatterMode::Mul, axis, index, &src_safe)?;
+    let zeros = base_zero.to_dtype(d).scatter_add(axis, index, &src_zero.to_dtype(d))?;
+    let alone = zeros.raw_eq(&one).raw_where(&nonzero, &zero);
+    let for_base = base_zero.raw_where(&alone, &(y / base_safe));
+    let for_src = src_zero.raw_where(&alone.gather(axis, index)?, &(y.gather(axis, index)? / src_safe));
+    Ok((for_base, for_src))
 }
 
 fn linalg(op: Linalg, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Parts> {
