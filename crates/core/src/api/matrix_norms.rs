@@ -56,7 +56,7 @@ impl Tensor {
             NormOrd::Fro => self.vector_norm(2.0, dim, keepdim),
             NormOrd::P(p) => self.vector_norm(p, dim, keepdim),
             NormOrd::Nuc => {
-                let pair = self.pair("norm", &dim.into())?;
+                let pair = self.matrix_axes("norm", &dim.into())?;
                 self.matrix_norm(NormOrd::Nuc, pair, keepdim)
             }
         }
@@ -73,7 +73,7 @@ impl Tensor {
             Axes::List(l) => l.len(),
         };
         match (count, ord) {
-            (2, _) => self.matrix_norm(ord, self.pair("linalg_norm", &dim)?, keepdim),
+            (2, _) => self.matrix_norm(ord, self.matrix_axes("linalg_norm", &dim)?, keepdim),
             (0 | 1, NormOrd::P(p)) => self.vector_norm(p, dim, keepdim),
             _ => {
                 let why = format!("the norm {ord:?} over {count} axes of {} is not defined", self.shape());
@@ -84,7 +84,7 @@ impl Tensor {
 
     /// Exactly two different axes, in the order given.
     #[track_caller]
-    fn pair(&self, name: &str, dim: &Axes) -> Result<[i64; 2]> {
+    fn matrix_axes(&self, name: &str, dim: &Axes) -> Result<[i64; 2]> {
         match dim {
             Axes::All if self.rank() == 2 => Ok([0, 1]),
             Axes::List(l) if l.len() == 2 => Ok([l[0], l[1]]),

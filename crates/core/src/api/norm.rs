@@ -257,25 +257,6 @@ impl Tensor {
         self.check_param(name, "bias", bias, &[channels])?;
         Ok(channels)
     }
-
-    /// Divided by a power of the mean square over `size` neighbouring channels (axis 1):
-    /// `x / (k + alpha mean(x^2))^beta`.
-    #[track_caller]
-    pub fn local_response_norm(&self, size: usize, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
-        if self.rank() < 3 || size == 0 {
-            let why = format!("needs at least 3 axes and a window, not {} and {size}", self.shape());
-            return Err(Error::shape("local_response_norm", &[self.shape()], why).operand(self));
-        }
-        let x = self.wide();
-        if x.numel() == 0 {
-            return Ok(x.back_to(self));
-        }
-        // size/2 zeros before and the rest after; the average counts them.
-        let windows = (&x * &x).pad_axis(1, size / 2, (size - 1) / 2)?.unfold(1, size, 1)?;
-        let mean = windows.sum_dim(-1, false)? / size as f64;
-        let scale = mean * alpha + k;
-        Ok((&x / scale.raw_pow(&scale.scalar_like(beta))).back_to(self))
-    }
 }
 
 /// `(1 - momentum) old + momentum new`, with the unbiased variance, constant for gradients.

@@ -5,7 +5,7 @@ use crate::{DType, Result, Scalar, Tensor, op::ReduceOp, op::ScatterMode};
 
 /// How elements that land on one place are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
+pub enum ScatterReduction {
     /// Their sum.
     Sum,
     /// Their product.
@@ -22,10 +22,10 @@ impl Tensor {
     /// A copy with `src` combined in at `index` along `dim`; without `include_self`, what was there does not count.
     ///
     /// ```
-    /// use gradus_core::{Reduction, Tensor};
+    /// use gradus_core::{ScatterReduction, Tensor};
     /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
     /// let (at, src) = (Tensor::from([0i64, 0, 2]), Tensor::from([4.0f32, 6.0, 9.0]));
-    /// let y = x.scatter_reduce(0, &at, &src, Reduction::Mean, false).unwrap();
+    /// let y = x.scatter_reduce(0, &at, &src, ScatterReduction::Mean, false).unwrap();
     /// assert_eq!(y.to_vec::<f32>().unwrap(), [5.0, 2.0, 9.0]);
     /// ```
     #[track_caller]
@@ -34,15 +34,15 @@ impl Tensor {
         dim: i64,
         index: &Tensor,
         src: &Tensor,
-        reduce: Reduction,
+        reduce: ScatterReduction,
         include_self: bool,
     ) -> Result<Tensor> {
         let a = axis("scatter_reduce", dim, self.rank())? as i64;
         let (mode, identity) = match reduce {
-            Reduction::Sum | Reduction::Mean => (ScatterMode::Add, Scalar::I(0)),
-            Reduction::Prod => (ScatterMode::Mul, Scalar::I(1)),
-            Reduction::Amax => (ScatterMode::Max, lowest(ReduceOp::Max, self.dtype())),
-            Reduction::Amin => (ScatterMode::Min, lowest(ReduceOp::Min, self.dtype())),
+            ScatterReduction::Sum | ScatterReduction::Mean => (ScatterMode::Add, Scalar::I(0)),
+            ScatterReduction::Prod => (ScatterMode::Mul, Scalar::I(1)),
+            ScatterReduction::Amax => (ScatterMode::Max, lowest(ReduceOp::Max, self.dtype())),
+            ScatterReduction::Amin => (ScatterMode::Min, lowest(ReduceOp::Min, self.dtype())),
         };
         let base = if include_self {
             self.resolve()
@@ -52,7 +52,7 @@ impl Tensor {
             hit.raw_where(&self.full_like(identity), self)
         };
         let out = base.scatter_mode("scatter_reduce", mode, a, index, src)?;
-        if reduce != Reduction::Mean {
+        if reduce != ScatterReduction::Mean {
             return Ok(out);
         }
         let count = if self.dtype().is_float() { self.dtype() } else { DType::I64 };
@@ -70,7 +70,7 @@ impl Tensor {
         dim: i64,
         index: &Tensor,
         source: &Tensor,
-        reduce: Reduction,
+        reduce: ScatterReduction,
         include_self: bool,
     ) -> Result<Tensor> {
         let a = axis("index_reduce", dim, self.rank())?;

@@ -8,19 +8,28 @@
 //! Nothing is lost silently: a node without a formula is an error that names it, and [`Gradients::missing`] lists the
 //! variables that got no gradient, with the operation that cut them off.
 
+mod checkpoint;
+mod custom;
 mod functional;
 mod gradcheck;
 mod linalg_rules;
 mod rules;
 mod scan_rules;
+mod substitute;
+#[cfg(test)]
+mod tests;
 mod vmap;
 
-pub use functional::{grad, grad_of};
+pub use checkpoint::checkpoint;
+pub use custom::custom_vjp;
+pub use functional::{Pullback, Tensors, grad, grad_of, hessian, hvp, jacobian, jvp, value_and_grad, vjp};
+pub use gradcheck::{GradcheckOptions, gradcheck, gradcheck_with};
 pub(crate) use rules::unslice;
+pub use vmap::vmap;
 
 use crate::{
     Error, ErrorKind, Result, Tensor, VarId,
-    graph::{IdMap, topological},
+    graph::{IdMap, IdSet, topological},
     op::Op,
 };
 use std::{
@@ -152,9 +161,19 @@ impl Tensor {
     /// assert_eq!(y.sum().backward().unwrap().wrt(&x).unwrap().to_vec::<f32>().unwrap(), [30.0, 30.0]);
     /// ```
     pub fn register_hook(&self, hook: impl Fn(&Tensor) -> Tensor + Send + Sync + 'static) {
-        let t = self.resolve();
-        let hooks = t.node().hooks.get_or_init(|| Box::new(Mutex::new(vec![])));
-        hooks.lock().unwrap_or_else(|e| e.into_inner()).push(Arc::new(hook));
+        self.resolve().add_hook(Arc::new(hook));
+    }
+
+    pub(crate) fn hooks(&self) -> Vec<Hook> {
+        match self.node().hooks.get() {
+            Some(hooks) => hooks.lock().unwrap_or_else(|e| e.into_inner()).clone(),
+            None => vec![],
+        }
+    }
+
+    pub(crate) fn add_hook(&self, hook: Hook) {
+        let hooks = self.node().hooks.get_or_init(|| Box::new(Mutex::new(vec![])));
+        hooks.lock().unwrap_or_else(|e| e.into_inner()).push(hook);
     }
 }
 
@@ -164,30 +183,38 @@ pub(crate) struct Pass {
     pub targets: Vec<Option<Tensor>>,
 }
 
-/// Reverse mode from `outputs` (each with its gradient) to variables and `targets`.
+/// Reverse mode from `outputs` (each with its gradient) to `targets`, or to all variables where none are named.
+///
+/// With targets, only what lies between them and the outputs is differentiated: an operation without a gradient
+/// elsewhere is no obstacle.
 pub(crate) fn run(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
     let outputs: Vec<(Tensor, Tensor)> = outputs.iter().map(|(y, g)| (y.resolve(), g.clone())).collect();
     let roots: Vec<&Tensor> = outputs.iter().map(|(y, _)| y).collect();
-    let order = topological(&roots, |t| t.requires_grad() && !matches!(t.node().op, Op::Snapshot(_)));
+    let goal = Goal::new(targets);
+    let order =
+        topological(&roots, |t| t.requires_grad() && !matches!(t.node().op, Op::Snapshot(_)) && t.id() >= goal.oldest);
+    let on_the_way = goal.on_the_way(&order);
+    let leads = |t: &Tensor| t.requires_grad() && on_the_way.as_ref().is_none_or(|w| w.contains(&t.id()));
     let mut grads: IdMap<Tensor> = IdMap::default();
     for (y, g) in &outputs {
         accumulate(&mut grads, y, g.clone());
     }
-    let wanted: Vec<Tensor> = targets.iter().map(|t| t.resolve()).collect();
     let mut kept: IdMap<Tensor> = IdMap::default();
     let mut vars = BTreeMap::new();
     for t in order.iter().rev() {
-        if !t.requires_grad() {
+        if !leads(t) {
             continue;
         }
         let Some(mut g) = grads.remove(&t.id()) else { continue };
-        if let Some(hooks) = t.node().hooks.get() {
-            let hooks = hooks.lock().unwrap_or_else(|e| e.into_inner()).clone();
-            for h in hooks {
-                g = h(&g);
+        for hook in t.hooks() {
+            let new = hook(&g);
+            if new.shape() != g.shape() {
+                let why = format!("a hook turned a gradient of shape {} into {}", g.shape(), new.shape());
+                return Err(Error::shape("register_hook", &[g.shape(), new.shape()], why).operand(t).operand(&new));
             }
+            g = new;
         }
-        if wanted.iter().any(|w| w.id() == t.id()) {
+        if goal.nodes.contains(&t.id()) {
             kept.insert(t.id(), g.clone());
         }
         if let Op::Snapshot(var) = &t.node().op {
@@ -200,11 +227,14 @@ pub(crate) fn run(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<P
         }
         t.node().differentiated.store(true, Relaxed);
         let inputs = t.node().inputs();
-        let needs: Vec<bool> = inputs.iter().map(|i| i.requires_grad()).collect();
+        let needs: Vec<bool> = inputs.iter().map(&leads).collect();
+        if !needs.contains(&true) {
+            continue;
+        }
         let parts = rules::apply(t, &g, &inputs, &needs)?;
-        for (input, part) in inputs.iter().zip(parts) {
+        for ((input, part), &needed) in inputs.iter().zip(parts).zip(&needs) {
             if let Some(part) = part
-                && input.requires_grad()
+                && needed
             {
                 let part = part.sum_to(input.shape())?;
                 let part = if part.dtype() == input.dtype() { part } else { part.to_dtype(input.dtype()) };
@@ -212,11 +242,61 @@ pub(crate) fn run(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<P
             }
         }
     }
-    let targets = wanted
+    let targets = targets
         .iter()
-        .map(|w| kept.get(&w.id()).cloned().or_else(|| Some(vars.get(&w.var_id()?)?.grad.clone())))
+        .map(|w| match &w.node().op {
+            // A variable's gradient counts all of its snapshots, those from before a `set` too.
+            Op::Var(cell) => vars.get(&cell.id).map(|e| e.grad.clone()),
+            _ => kept.get(&w.id()).cloned(),
+        })
         .collect();
     Ok(Pass { vars, targets })
+}
+
+/// What a pass is after: some nodes and all snapshots of some variables, or (with no targets) everything.
+struct Goal {
+    nodes: IdSet,
+    vars: Vec<VarId>,
+    /// Nodes are numbered in the order they were made, so nothing older than the oldest target leads to one.
+    oldest: u64,
+}
+
+impl Goal {
+    fn new(targets: &[&Tensor]) -> Goal {
+        let mut goal = Goal { nodes: IdSet::default(), vars: vec![], oldest: 0 };
+        for t in targets {
+            match &t.node().op {
+                Op::Var(cell) => goal.vars.push(cell.id),
+                _ => {
+                    goal.nodes.insert(t.id());
+                }
+            }
+        }
+        if goal.vars.is_empty() {
+            goal.oldest = goal.nodes.iter().min().copied().unwrap_or(0);
+        }
+        goal
+    }
+
+    /// The nodes from which a target can be reached; `None` means all.
+    fn on_the_way(&self, order: &[Tensor]) -> Option<IdSet> {
+        if self.nodes.is_empty() && self.vars.is_empty() {
+            return None;
+        }
+        let mut way = IdSet::default();
+        for t in order {
+            let node = t.node();
+            let snapshot_of = |v: &VarId| matches!(&node.op, Op::Snapshot(s) if s.id == *v);
+            let leads = self.nodes.contains(&t.id())
+                || self.vars.iter().any(snapshot_of)
+                || !matches!(node.op, Op::Snapshot(_))
+                    && node.peek(|inputs, _| inputs.iter().any(|i| way.contains(&i.id())));
+            if leads {
+                way.insert(t.id());
+            }
+        }
+        Some(way)
+    }
 }
 
 fn accumulate(grads: &mut IdMap<Tensor>, to: &Tensor, part: Tensor) {
@@ -235,7 +315,8 @@ pub(crate) fn no_gradient(t: &Tensor, why: &str) -> Error {
 
 /// Variables the loss reads that no gradient reached.
 fn missing(root: &Tensor, have: &BTreeMap<VarId, Entry>) -> Vec<Missing> {
-    let order = topological(&[root], |_| true);
+    // What a variable was last set to is no part of the loss.
+    let order = topological(&[root], |t| !matches!(t.node().op, Op::Snapshot(_)));
     let mut blocked: IdMap<String> = IdMap::default();
     // Users before inputs: a node that is cut off passes the reason on.
     for t in order.iter().rev() {

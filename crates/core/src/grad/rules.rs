@@ -2,7 +2,7 @@
 
 use super::{linalg_rules, no_gradient, scan_rules};
 use crate::{
-    Result, Tensor,
+    Error, ErrorKind, Result, Tensor,
     op::{Conv, ConvKind, HostOp, Op, ReduceOp, ScanOp, ScatterMode, ewise::Vjp},
     view::ViewOp,
 };
@@ -57,7 +57,25 @@ pub fn apply(y: &Tensor, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Par
         }
         Op::Conv(c) => conv(c, g, x, needs),
         Op::Host(h) => host(h, g, y, x, needs),
-        Op::Custom(c) => Ok(c.vjp(g, y, x)?.into_iter().collect()),
+        Op::Custom(c) => users(y, c.vjp(g, y, x)?, needs),
+        Op::WithVjp(rule) => {
+            let mut out = users(y, rule.vjp(g, y, &x[1..])?, &needs[1..])?;
+            out.insert(0, None); // the elements themselves were computed without a gradient
+            Ok(out)
+        }
+        Op::After => Ok(Parts::from_iter([Some(g.clone()), None])),
+    }
+}
+
+/// What a user's rule returned: one gradient an input, of its shape, wherever one is needed.
+fn users(y: &Tensor, parts: Vec<Option<Tensor>>, needs: &[bool]) -> Result<Parts> {
+    if parts.len() != needs.len() {
+        let why = format!("its rule returns {} gradients for {} inputs", parts.len(), needs.len());
+        return Err(Error::new(y.op_name(), ErrorKind::Gradient(why)).operand(y));
+    }
+    match parts.iter().zip(needs).position(|(part, needed)| part.is_none() && *needed) {
+        Some(k) => Err(no_gradient(y, &format!(" for input {k}"))),
+        None => Ok(parts.into()),
     }
 }
 
@@ -188,7 +206,6 @@ fn scatter(axis: i64, mode: ScatterMode, g: &Tensor, y: &Tensor, x: &[Tensor]) -
     match mode {
         ScatterMode::Assign => three(g.scatter(axis, index, &src.zeros_like())?, g.gather(axis, index)?),
         ScatterMode::Add => three(g.clone(), g.gather(axis, index)?),
-        // y = base * prod(src that lands there): each factor's gradient is g times the others
         ScatterMode::Mul => {
             let others = base.ones_like().scatter_mode("scatter_reduce", ScatterMode::Mul, axis, index, src)?;
             three(g * others, g.gather(axis, index)? * other_factors(axis, y, base, index, src)?)

@@ -22,8 +22,8 @@ pub use node::{Node, live_nodes};
 pub use tensor::Tensor;
 pub use value::{Buffer, Value, live_bytes};
 pub use var::{VarCell, VarId};
-pub(crate) use walk::IdMap;
 pub use walk::topological;
+pub(crate) use walk::{IdMap, IdSet};
 
 use std::cell::Cell;
 

@@ -162,7 +162,10 @@ impl Tensor {
             let why = format!("a variable of type {} cannot take {}", self.dtype(), value.dtype());
             return Err(Error::dtype("set", &[self.dtype(), value.dtype()], why).operand(self).operand(&value));
         }
-        cell.replace(value.snapshot(cell.id, cell.name.clone(), Location::caller()));
+        let new = value.snapshot(cell.id, cell.name.clone(), Location::caller());
+        // Hooks belong to the variable, not to what it held when they were registered.
+        cell.current().hooks().into_iter().for_each(|h| new.add_hook(h));
+        cell.replace(new);
         Ok(())
     }
 
@@ -202,11 +205,17 @@ impl Tensor {
             Op::View(v) => inputs[0].0.value().and_then(|x| {
                 x.view.apply(v).filter(|w| w.bounds.is_empty()).map(|view| Value { buffer: x.buffer, view })
             }),
-            Op::Detach => inputs[0].0.value(),
+            Op::Detach | Op::WithVjp(_) => inputs[0].0.value(),
             _ => None,
         };
         let inputs = if value.is_some() && !tracked { Inputs::new() } else { inputs };
         Tensor(Node::new(op, inputs, shape, dtype, device, tracked, value, at))
+    }
+
+    /// A copy of a node on other inputs, tracked as it was.
+    pub(crate) fn raw_node(node: &Node, inputs: Inputs) -> Tensor {
+        let (op, shape) = (node.op.clone(), node.shape.clone());
+        Tensor(Node::new(op, inputs, shape, node.dtype, node.device, node.requires_grad, None, node.location))
     }
 
     /// A tensor over elements that exist already.

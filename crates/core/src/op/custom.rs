@@ -36,8 +36,9 @@ pub trait CustomOp: Send + Sync {
     /// Computes the result into `out`: `numel` elements of the output's type, as bytes.
     fn forward(&self, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()>;
 
-    /// The gradient for each input (`None`: not differentiable there), as tensors, so that it can be differentiated
-    /// again. The default says that there is no gradient: asking for one is then an error that names this operation.
+    /// The gradient for each input, as tensors, so that it can be differentiated
+    /// again. `None` is for inputs without a gradient (integers): where one is wanted, it is an error that names this
+    /// operation, and zeros say that the result does not depend on that input. The default says that there is no gradient: asking for one is then an error that names this operation.
     fn vjp(&self, grad: &Tensor, output: &Tensor, inputs: &[Tensor]) -> Result<Vec<Option<Tensor>>> {
         let _ = (grad, output, inputs);
         Err(crate::Error::new(
@@ -45,4 +46,13 @@ pub trait CustomOp: Send + Sync {
             crate::ErrorKind::Gradient("this custom operation defines no gradient".into()),
         ))
     }
+}
+
+/// The backward pass of a composite function (see [`crate::grad::custom_vjp`]).
+pub trait VjpRule: Send + Sync {
+    /// The name graphs and errors show.
+    fn name(&self) -> &str;
+
+    /// The gradient for each input, as [`CustomOp::vjp`].
+    fn vjp(&self, grad: &Tensor, output: &Tensor, inputs: &[Tensor]) -> Result<Vec<Option<Tensor>>>;
 }

@@ -8,7 +8,7 @@ mod host;
 pub use gradus_math::block;
 
 pub use conv::{Conv, ConvKind, ConvParams};
-pub use custom::{Array, CustomOp};
+pub use custom::{Array, CustomOp, VjpRule};
 pub use host::{HostOp, Linalg, ScanOp, ScatterMode};
 
 use crate::{DType, Scalar, VarId, graph::VarCell, view::ViewOp};
@@ -72,6 +72,12 @@ pub enum Op {
     Host(HostOp),
     /// A user's operation.
     Custom(Arc<dyn CustomOp>),
+    /// The elements of the first input, with a gradient of the user's own for the others: what a composite function
+    /// with its own backward pass ends in.
+    WithVjp(Arc<dyn VjpRule>),
+    /// The elements of the first input, read only once the second has been computed: what keeps work that is meant to
+    /// be done late (a recomputation) from being done early.
+    After,
     /// The handle of a variable (never an input of another node: those hold snapshots).
     Var(Arc<VarCell>),
     /// What a variable held at one moment; gradients end here.
@@ -107,6 +113,8 @@ impl Op {
             Op::Conv(c) => c.name(),
             Op::Host(h) => h.name(),
             Op::Custom(c) => c.name(),
+            Op::WithVjp(r) => r.name(),
+            Op::After => "after",
             Op::Var(_) => "var",
             Op::Snapshot(_) => "snapshot",
             Op::Detach => "detach",

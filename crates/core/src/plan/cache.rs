@@ -56,12 +56,20 @@ fn make(graph: &Linear) -> Result<Plan> {
     let outputs = outputs(graph, &lowered, &fused);
     let mut outlives = vec![false; lowered.items.len()];
     outputs.iter().for_each(|o| outlives[o.1] = true);
+    // Users come after what they read: one sweep backwards hands an alias' life to its buffer.
+    for (i, item) in lowered.items.iter().enumerate().rev() {
+        if item.is_after() && outlives[i] {
+            outlives[item.inputs[0].base] = true;
+        }
+    }
     let mut steps = vec![];
     for g in 0..fused.groups.len() {
         let group = &fused.groups[g];
         let at = steps.len();
         for &i in &group.items {
-            if fused.stored[i] {
+            if lowered.items[i].is_after() {
+                b.buffer[i] = Some(b.buffer_of(lowered.items[i].inputs[0].base));
+            } else if fused.stored[i] {
                 b.define(i, outlives[i], at);
             }
         }
@@ -99,7 +107,8 @@ fn outputs(graph: &Linear, l: &Lowered, fused: &fuse::Fused) -> Vec<(usize, usiz
     let mut out: Vec<(usize, usize, View)> = l.roots.iter().map(|(n, e)| (*n, e.base, e.view.clone())).collect();
     for (i, item) in l.items.iter().enumerate() {
         let node = &graph.nodes[item.node];
-        let own = node.tensor.shape() == &item.shape && !matches!(item.kind, Kind::Leaf(_) | Kind::Copy);
+        let own = node.tensor.shape() == &item.shape
+            && !matches!(item.kind, Kind::Leaf(_) | Kind::Copy | Kind::Opaque(Opaque::After));
         if fused.stored[i] && own && node.keep && !node.wanted {
             out.push((item.node, i, View::contiguous(&item.shape)));
         }
@@ -152,8 +161,10 @@ impl Builder<'_> {
         let item = &self.items[i];
         let at = steps.len();
         let Kind::Opaque(kind) = &item.kind else { return Ok(()) };
-        if let Opaque::Cat(axis) = kind {
-            return self.cat(i, *axis, device, steps);
+        match kind {
+            Opaque::Cat(axis) => return self.cat(i, *axis, device, steps),
+            Opaque::After => return Ok(()),
+            Opaque::Matmul | Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_) => {}
         }
         let inputs: Vec<Ref> = item.inputs.iter().map(|e| self.reference(e.base, e.view.offset, at)).collect();
         let out = self.reference(i, 0, at);
@@ -181,7 +192,7 @@ impl Builder<'_> {
             }
             Opaque::Host(op) => Step::Host { op: op.clone(), args: with_types(inputs), node },
             Opaque::Custom(op) => Step::Custom { op: op.clone(), args: with_types(inputs), node },
-            Opaque::Cat(_) => return Ok(()),
+            Opaque::Cat(_) | Opaque::After => return Ok(()),
         });
         Ok(())
     }

@@ -166,6 +166,8 @@ fn hash_node(n: &LinearNode, h: &mut Mix) {
         | Op::Matmul
         | Op::Var(_)
         | Op::Snapshot(_)
+        | Op::WithVjp(_)
+        | Op::After
         | Op::Detach
         | Op::Contiguous
         | Op::Transfer => {}

@@ -23,6 +23,13 @@ pub struct Item {
     pub node: usize,
 }
 
+impl Item {
+    /// Whether it is another item's buffer under an order.
+    pub fn is_after(&self) -> bool {
+        matches!(self.kind, Kind::Opaque(Opaque::After))
+    }
+}
+
 /// Kinds of items.
 #[derive(Clone)]
 pub enum Kind {
@@ -61,6 +68,8 @@ pub enum Opaque {
     Custom(Arc<dyn CustomOp>),
     /// Inputs side by side along an axis.
     Cat(usize),
+    /// The buffer of the first input, once the second has been computed: no step, only an order.
+    After,
 }
 
 impl Kind {
@@ -164,7 +173,9 @@ impl Lower {
         let input = |l: &Lower, k: usize| l.edges[n.inputs[k]].clone();
         let all = |l: &Lower| n.inputs.iter().map(|&k| l.edges[k].clone()).collect::<SmallVec<[Edge; 2]>>();
         let kind = match op {
-            Op::Snapshot(_) | Op::Detach | Op::Var(_) | Op::Transfer | Op::Data => return input(self, 0),
+            Op::Snapshot(_) | Op::Detach | Op::WithVjp(_) | Op::Var(_) | Op::Transfer | Op::Data => {
+                return input(self, 0);
+            }
             Op::View(v) => return self.view(input(self, 0), v, i),
             Op::Scalar(_) => Kind::Scalar(n.scalar),
             Op::Iota => Kind::Iota,
@@ -180,6 +191,7 @@ impl Lower {
                 let inputs = SmallVec::from_iter([x, index]);
                 return self.item(Kind::Gather(*axis), inputs, shape.clone(), dtype, i, None);
             }
+            Op::After => return self.after(input(self, 0), input(self, 1), i),
             Op::Matmul => Kind::Opaque(Opaque::Matmul),
             Op::Conv(c) => Kind::Opaque(Opaque::Conv(c.clone())),
             Op::Host(h) => Kind::Opaque(Opaque::Host(h.clone())),
@@ -211,6 +223,18 @@ impl Lower {
             Some(view) => Edge { base: c.base, view, ops: SmallVec::from_iter([op.clone()]), sole: c.sole },
             None => c, // a contiguous tensor takes every view: not reached
         }
+    }
+
+    /// `e` under an item that stands for its buffer and waits for `first`. It reads as `e` did, views and all.
+    fn after(&mut self, e: Edge, first: Edge, i: usize) -> Edge {
+        if self.items[e.base].kind.is_virtual() || self.items[first.base].kind.is_virtual() {
+            return e; // nothing to hold back, or nothing to wait for
+        }
+        let (shape, dtype) = (self.items[e.base].shape.clone(), self.items[e.base].dtype);
+        let wait = Edge::whole(first.base, &self.items[first.base].shape);
+        let inputs = SmallVec::from_iter([Edge::whole(e.base, &shape), wait]);
+        let held = self.item(Kind::Opaque(Opaque::After), inputs, shape, dtype, i, None);
+        Edge { base: held.base, sole: false, ..e }
     }
 
     fn copy(&mut self, e: Edge, i: usize) -> Edge {

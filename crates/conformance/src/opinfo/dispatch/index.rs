@@ -4,7 +4,7 @@ use super::Answer;
 use super::shapes::sizes;
 use crate::opinfo::args::KW;
 use crate::opinfo::{Args, OpError, Scalar, ScalarOr};
-use gradus_core::{Reduction, Tensor};
+use gradus_core::{ScatterReduction, Tensor};
 
 /// Operators of this family.
 pub fn call(op: &str, a: &Args<'_, Tensor>) -> Answer {
@@ -108,13 +108,13 @@ fn one(op: &str, a: &Args<'_, Tensor>) -> Option<Result<Tensor, OpError>> {
     Some(a.tensor(0, "input").map_err(OpError::from).and_then(|x| f(a, x)))
 }
 
-fn reduction(a: &Args<'_, Tensor>) -> Result<Reduction, OpError> {
+fn reduction(a: &Args<'_, Tensor>) -> Result<ScatterReduction, OpError> {
     Ok(match a.str(4, "reduce")? {
-        "sum" | "add" => Reduction::Sum,
-        "prod" | "multiply" => Reduction::Prod,
-        "mean" => Reduction::Mean,
-        "amax" => Reduction::Amax,
-        "amin" => Reduction::Amin,
+        "sum" | "add" => ScatterReduction::Sum,
+        "prod" | "multiply" => ScatterReduction::Prod,
+        "mean" => ScatterReduction::Mean,
+        "amax" => ScatterReduction::Amax,
+        "amin" => ScatterReduction::Amin,
         other => return Err(format!("no reduction {other}").into()),
     })
 }
