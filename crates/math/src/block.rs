@@ -108,6 +108,17 @@ versions!(unary, loop1, wide1, mid1, base1, [A 0], "The loops of a function of o
 versions!(binary, loop2, wide2, mid2, base2, [A 0, B 1], "The loops of a function of two values.");
 versions!(ternary, loop3, wide3, mid3, base3, [A 0, B 1, C 2], "The loops of a function of three values.");
 
+/// The loop of a function of one value that no vector unit helps (it calls a library, or branches): one version serves
+/// every ISA, which keeps the build small.
+pub const fn plain1<A: Copy, R: Copy, F: Fn(A) -> R + Copy>(_: F) -> Block {
+    Block { avx512: base1::<A, R, F>, avx2: base1::<A, R, F>, base: base1::<A, R, F> }
+}
+
+/// As [`plain1`], for a function of two values.
+pub const fn plain2<A: Copy, B: Copy, R: Copy, F: Fn(A, B) -> R + Copy>(_: F) -> Block {
+    Block { avx512: base2::<A, B, R, F>, avx2: base2::<A, B, R, F>, base: base2::<A, B, R, F> }
+}
+
 macro_rules! prepared {
     ($name:ident = $f:ident($($x:ident $k:tt),*)) => {
         #[doc = concat!("[`crate::f32::", stringify!($f), "`] over a block.")]

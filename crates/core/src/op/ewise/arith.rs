@@ -1,7 +1,7 @@
 //! Arithmetic: sums, products, powers, extrema.
 
 use super::{Ewise, Kind::*, Vjp};
-use crate::op::block::{binary, ternary, unary};
+use crate::op::block::{binary, plain2, ternary, unary};
 use gradus_math::block::f32 as loops;
 
 pub(super) static ROWS: &[&Ewise] = &[
@@ -280,8 +280,8 @@ pub static POW: Ewise = Ewise {
     kind: Arith,
     domain: (0.5, 3.0),
     f32: Some(loops::POW),
-    f64: Some(binary(f64::powf)),
-    i64: Some(binary(ipow)),
+    f64: Some(plain2(f64::powf)),
+    i64: Some(plain2(ipow)),
     bool: None,
     c: "pow({0}, {1})",
     c_int: "g_ipow({0}, {1})",

@@ -1,7 +1,7 @@
 //! Bits, shifts and divisors.
 
 use super::{Ewise, Kind::*, Vjp};
-use crate::op::block::{binary, unary};
+use crate::op::block::{binary, plain2, unary};
 
 pub(super) static ROWS: &[&Ewise] = &[&BITAND, &BITOR, &BITXOR, &BITNOT, &SHL, &SHR, &GCD, &LCM];
 
@@ -115,7 +115,7 @@ pub static GCD: Ewise = Ewise {
     domain: (0.0, 8.0),
     f32: None,
     f64: None,
-    i64: Some(binary(gradus_math::f64::gcd)),
+    i64: Some(plain2(gradus_math::f64::gcd)),
     bool: None,
     c: "",
     c_int: "g_gcd({0}, {1})",
@@ -132,7 +132,7 @@ pub static LCM: Ewise = Ewise {
     domain: (0.0, 8.0),
     f32: None,
     f64: None,
-    i64: Some(binary(gradus_math::f64::lcm)),
+    i64: Some(plain2(gradus_math::f64::lcm)),
     bool: None,
     c: "",
     c_int: "g_lcm({0}, {1})",

@@ -1,7 +1,7 @@
 //! Rounding, signs and remainders.
 
 use super::{Ewise, Kind::*, Vjp};
-use crate::op::block::{binary, unary};
+use crate::op::block::{binary, plain2, unary};
 
 pub(super) static ROWS: &[&Ewise] =
     &[&FLOOR, &CEIL, &TRUNC, &ROUND, &SIGN, &FMOD, &REMAINDER, &FLOOR_DIVIDE, &TRUNC_DIVIDE, &COPYSIGN, &HEAVISIDE];
@@ -115,7 +115,7 @@ pub static FMOD: Ewise = Ewise {
     domain: (0.6, 0.9),
     f32: Some(binary(|a: f32, b: f32| a % b)),
     f64: Some(binary(|a: f64, b: f64| a % b)),
-    i64: Some(binary(|a: i64, b: i64| a.wrapping_rem(if b == 0 { 1 } else { b }))),
+    i64: Some(plain2(|a: i64, b: i64| a.wrapping_rem(if b == 0 { 1 } else { b }))),
     bool: None,
     c: "fmod({0}, {1})",
     c_int: "({0} % {1})",
@@ -138,7 +138,7 @@ pub static REMAINDER: Ewise = Ewise {
         let r = a % b;
         if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
     })),
-    i64: Some(binary(|a: i64, b: i64| {
+    i64: Some(plain2(|a: i64, b: i64| {
         let b = if b == 0 { 1 } else { b };
         let r = a.wrapping_rem(b);
         if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
@@ -183,7 +183,7 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
             (a - a).copysign(a / b)
         }
     })),
-    i64: Some(binary(|a: i64, b: i64| {
+    i64: Some(plain2(|a: i64, b: i64| {
         let b = if b == 0 { 1 } else { b };
         let q = a.wrapping_div(b);
         if a.wrapping_rem(b) != 0 && (a < 0) != (b < 0) { q - 1 } else { q }
@@ -204,7 +204,7 @@ pub static TRUNC_DIVIDE: Ewise = Ewise {
     domain: (0.6, 0.9),
     f32: Some(binary(|a: f32, b: f32| (a / b).trunc())),
     f64: Some(binary(|a: f64, b: f64| (a / b).trunc())),
-    i64: Some(binary(|a: i64, b: i64| a.wrapping_div(if b == 0 { 1 } else { b }))),
+    i64: Some(plain2(|a: i64, b: i64| a.wrapping_div(if b == 0 { 1 } else { b }))),
     bool: None,
     c: "trunc({0} / {1})",
     c_int: "({0} / {1})",
@@ -264,7 +264,7 @@ pub static HEAVISIDE: Ewise = Ewise {
             a
         }
     })),
-    i64: Some(binary(|a: i64, b: i64| if a == 0 { b } else { (a > 0) as i64 })),
+    i64: Some(plain2(|a: i64, b: i64| if a == 0 { b } else { (a > 0) as i64 })),
     bool: None,
     c: "({0} > 0 ? 1 : ({0} < 0 ? 0 : ({0} == 0 ? {1} : {0})))",
     c_int: "({0} == 0 ? {1} : ({0} > 0))",
