@@ -144,9 +144,9 @@ impl Tensor {
         if let Some(eps) = eps {
             return odds(&x.limited(&x.scalar_like(eps), &x.scalar_like(1.0 - eps)));
         }
-        // Written as a product with NaN, so that the gradient is NaN there too, as in PyTorch.
+        // A factor of NaN, so that the gradient is NaN there too, as in PyTorch.
         let outside = x.scalar_like(0.0).raw_gt(&x).raw_or(&x.raw_gt(&x.scalar_like(1.0)));
-        outside.raw_where(&(&x * f64::NAN), &odds(&x))
+        odds(&(&x * x.ones_like().with_constant(&outside, f64::NAN)))
     }
 
     /// NaN and infinities replaced by numbers; their gradient is 0.

@@ -134,8 +134,10 @@ impl Tensor {
         let d = promote(self, test);
         let (x, n) = (self.detach().to_dtype(d).reshape_to(&Shape::from(self.numel())), test.numel());
         let (known, _) = test.detach().to_dtype(d).reshape_to(&Shape::from(n)).sort(0, false)?;
+        // NaNs come last and equal nothing: as infinities they keep the order that searching needs.
+        let line = if d.is_float() { known.with_constant(&known.isnan(), f64::INFINITY) } else { known.clone() };
         // Beyond the last one is no position: the last is compared, and differs.
-        let at = known.search("isin", &x, false)?.minimum(n as i64 - 1)?;
+        let at = line.search("isin", &x, false)?.minimum(n as i64 - 1)?;
         Ok(known.gather(0, &at)?.raw_eq(&x).reshape_to(self.shape()))
     }
 }

@@ -1,0 +1,89 @@
+//! Sorting, searching, distinct elements and counts.
+
+use gradus_core::{DType, ErrorKind, Tensor};
+
+fn i64s(t: &Tensor) -> Vec<i64> {
+    t.to_vec::<i64>().unwrap()
+}
+
+#[test]
+fn sorting_is_stable_and_puts_nan_last() {
+    let x = Tensor::from([2.0, f64::NAN, 1.0, 2.0]);
+    assert_eq!(i64s(&x.argsort(0, false).unwrap()), [2, 0, 3, 1]);
+    assert_eq!(i64s(&x.argsort(-1, true).unwrap()), [1, 0, 3, 2]);
+    let (v, i) = Tensor::from(7i64).sort(0, false).unwrap();
+    assert_eq!((i64s(&v), i64s(&i), v.rank()), (vec![7], vec![0], 0));
+    assert_eq!(Tensor::zeros([0, 3], DType::F32).msort().unwrap().dims(), [0, 3]);
+}
+
+#[test]
+fn sort_gives_gradients_back() {
+    let x = Tensor::var("x", Tensor::from([3.0, 1.0, 2.0]));
+    let (v, _) = x.sort(0, false).unwrap();
+    let y = (v * Tensor::from([1.0, 10.0, 100.0])).sum();
+    assert_eq!(y.backward().unwrap().wrt(&x).unwrap().to_vec::<f64>().unwrap(), [100.0, 1.0, 10.0]);
+}
+
+#[test]
+fn by_rank() {
+    let x = Tensor::from([[3i64, 9, 1], [5, 4, 6]]);
+    let (v, i) = x.topk(2, 1, true).unwrap();
+    assert_eq!((i64s(&v), i64s(&i)), (vec![9, 3, 6, 5], vec![1, 0, 2, 0]));
+    let (v, _) = x.topk(1, 0, false).unwrap();
+    assert_eq!(i64s(&v), [3, 4, 1]);
+    let (v, i) = x.kthvalue(2, 1, true).unwrap();
+    assert_eq!((i64s(&v), i64s(&i), v.dims()), (vec![3, 5], vec![0, 0], &[2, 1][..]));
+    let e = x.topk(4, 1, true).err().expect("an error");
+    assert!(e.to_string().contains("4 of the 3"), "{e}");
+    let e = x.kthvalue(0, 1, false).err().expect("an error");
+    assert!(e.to_string().contains("1..=3") && e.to_string().contains("not 0"), "{e}");
+}
+
+#[test]
+fn searching() {
+    let rows = Tensor::from([[1i64, 3, 5], [2, 2, 2]]);
+    let at = rows.searchsorted(&Tensor::from([[3i64, 9], [2, 1]]), true).unwrap();
+    assert_eq!(i64s(&at), [2, 3, 3, 0]);
+    let edges = Tensor::from([1.0, 2.0]);
+    assert_eq!(i64s(&Tensor::from(2.0).bucketize(&edges, false).unwrap()), [1]);
+    assert_eq!(i64s(&Tensor::from([[0i64, 2, 7]]).bucketize(&edges, true).unwrap()), [0, 2, 2]);
+    let e = rows.searchsorted(&Tensor::from([1i64, 2, 3]), false).err().expect("an error");
+    assert!(matches!(e.kind(), ErrorKind::Shape { .. }) && e.to_string().contains("[2, 3] and [3]"), "{e}");
+    let x = Tensor::from([1.0, f64::NAN, 5.0]);
+    let found = x.isin(&Tensor::from([5.0, f64::NAN])).unwrap();
+    assert_eq!(found.to_vec::<bool>().unwrap(), [false, false, true]);
+    assert_eq!(x.isin(&Tensor::zeros([0], DType::F64)).unwrap().to_vec::<bool>().unwrap(), [false; 3]);
+}
+
+#[test]
+fn distinct_slices() {
+    let x = Tensor::from([[1i64, 2, 1], [3, 4, 3]]);
+    let u = x.unique(Some(1)).unwrap();
+    assert_eq!((i64s(&u.values), u.values.dims()), (vec![1, 2, 3, 4], &[2, 2][..]));
+    assert_eq!((i64s(&u.inverse), i64s(&u.counts)), (vec![0, 1, 0], vec![2, 1]));
+    let u = x.unique(None).unwrap();
+    assert_eq!((i64s(&u.values), u.inverse.dims()), (vec![1, 2, 3, 4], &[2, 3][..]));
+    let u = Tensor::from([[1i64, 1], [1, 1], [2, 2], [1, 1]]).unique_consecutive(Some(0)).unwrap();
+    assert_eq!((i64s(&u.values), i64s(&u.counts)), (vec![1, 1, 2, 2, 1, 1], vec![2, 1, 1]));
+    let big = Tensor::from([i64::MAX, i64::MAX - 1]).unique(None).unwrap();
+    assert_eq!(big.values.numel(), 2); // not through floats
+    let e = Tensor::zeros([2, 0], DType::F32).unique(Some(0)).err().expect("an error");
+    assert!(e.to_string().contains("[2, 0]"), "{e}");
+    assert_eq!(Tensor::zeros([0], DType::F32).unique(None).unwrap().values.dims(), [0]);
+}
+
+#[test]
+fn counts() {
+    let x = Tensor::from([1i64, 3, 1]);
+    assert_eq!(i64s(&x.bincount(None, 6).unwrap()), [0, 2, 0, 1, 0, 0]);
+    let w = x.bincount(Some(&Tensor::from([0.5f32, 1.0, 2.0])), 0).unwrap();
+    assert_eq!((w.dtype(), w.to_vec::<f32>().unwrap()), (DType::F32, vec![0.0, 2.5, 0.0, 1.0]));
+    assert_eq!(Tensor::zeros([0], DType::I64).bincount(None, 2).unwrap().to_vec::<i64>().unwrap(), [0, 0]);
+    let e = Tensor::from([0i64, -4]).bincount(None, 0).err().expect("an error");
+    assert!(e.to_string().contains("-4"), "{e}");
+    assert!(matches!(Tensor::from([i64::MAX]).bincount(None, 0).err().unwrap().kind(), ErrorKind::Alloc { .. }));
+    let h = Tensor::from([1.0, 2.0, f64::NAN, 9.0]).histc(4, 0.0, 4.0).unwrap();
+    assert_eq!(h.to_vec::<f64>().unwrap(), [0.0, 1.0, 1.0, 0.0]);
+    assert!(Tensor::from([1.0]).histc(0, 0.0, 1.0).is_err());
+    assert!(matches!(Tensor::from([1.0]).histc(usize::MAX, 0.0, 1.0).err().unwrap().kind(), ErrorKind::Alloc { .. }));
+}
