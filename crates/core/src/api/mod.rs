@@ -20,6 +20,8 @@ mod linalg;
 mod loss;
 mod mask;
 mod movement;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod norm;
 mod operators;
 mod pad;
