@@ -34,6 +34,7 @@ mod mask;
 mod matrix_norms;
 mod movement;
 mod multihead;
+mod ndarray;
 mod norm;
 mod norms;
 mod operators;

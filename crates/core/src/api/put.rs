@@ -120,10 +120,13 @@ impl Tensor {
         Ok(done.reshape_to(self.shape()))
     }
 
-    /// As [`Tensor::gather`], where the other axes of tensor and index broadcast; without an axis, of the flat elements.
+    /// As [`Tensor::gather`], where the other axes broadcast and negative places count from the end; without an axis, of the flat elements.
     #[track_caller]
     pub fn take_along_dim(&self, index: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-        let Some(dim) = dim else { return self.ravel().gather(0, &index.ravel()) };
+        let Some(dim) = dim else {
+            let index = wrapped(&index.as_index("take_along_dim")?, self.numel());
+            return self.ravel().gather(0, &index.ravel());
+        };
         let a = axis("take_along_dim", dim, self.rank())?;
         let (own, other) = (self.shape(), index.shape());
         let fail = || {
@@ -135,6 +138,7 @@ impl Tensor {
         }
         let common = own.with(a, 1).broadcast(&other.with(a, 1)).ok_or_else(fail)?;
         let x = self.expand_to(&common.with(a, own[a]));
+        let index = wrapped(&index.as_index("take_along_dim")?, own[a]);
         x.gather(a as i64, &index.expand_to(&common.with(a, other[a])))
     }
 }

@@ -30,6 +30,10 @@ impl Tensor {
         let a = axis("gather", dim, self.rank())?;
         same_device("gather", &[self, index])?;
         let index = index.as_index("gather")?;
+        if index.numel() == 0 {
+            // Nothing is looked up, so any shape does, as in PyTorch. The slice keeps the way of the gradient.
+            return Ok(self.ravel().sliced(0, 0, 1, 0).reshape_to(index.shape()));
+        }
         if self.rank() == 0 || index.rank() == 0 {
             // Scalars count as vectors of one, as in PyTorch.
             let x = if self.rank() == 0 { self.reshape_to(&1.into()) } else { self.resolve() };
