@@ -562,12 +562,16 @@ fn runs(
     fixed: usize,
     mut f: impl FnMut(Run, usize) -> Result<()>,
 ) -> Result<()> {
+    if n == 0 {
+        return Ok(()); // an empty row: its extents divide nothing
+    }
     let (still, still_first) = (moving.still, moving.still_first);
     let dot_still = |c: &[isize]| {
         let (mut l, mut sum) = (fixed, 0isize);
         for d in (0..still.len()).rev() {
-            sum += (l % still[d]) as isize * c[still_first + d];
-            l /= still[d];
+            let extent = still[d].max(1); // an empty reduction still has its row values
+            sum += (l % extent) as isize * c[still_first + d];
+            l /= extent;
         }
         sum
     };
