@@ -7,7 +7,10 @@
 
 use super::same_device;
 use crate::{DType, Error, Result, Shape, Tensor};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::Location,
+};
 
 /// One axis in the list form of einsum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +60,10 @@ impl Tensor {
             Some((i, o)) => (i, Some(o)),
             None => (equation, None),
         };
-        let inputs = inputs.split(',').map(|t| parse(equation, t)).collect::<Result<Vec<_>>>()?;
-        let output = output.map(|t| parse(equation, t)).transpose()?;
+        let at = Location::caller();
+        let terms = |t: &str| parse(equation, t).map_err(|e| e.at(at));
+        let inputs = inputs.split(',').map(terms).collect::<Result<Vec<_>>>()?;
+        let output = output.map(terms).transpose()?;
         if inputs.len() != operands.len() {
             let why = format!("\"{equation}\" names {} operands, and there are {}", inputs.len(), operands.len());
             return Err(operands.iter().fold(Error::value("einsum", why), |e, t| e.operand(t)));

@@ -5,6 +5,7 @@ use crate::{
     DType, Error, Result, Shape, Tensor,
     op::{HostOp, Linalg, Op},
 };
+use std::panic::Location;
 
 impl Tensor {
     /// Matrix product with PyTorch's rank rules: vectors are rows or columns, leading axes broadcast.
@@ -16,8 +17,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        let fail =
-            |why: String| Error::shape("matmul", &[self.shape(), other.shape()], why).operand(self).operand(other);
+        let at = Location::caller();
+        let fail = |why: String| {
+            Error::shape("matmul", &[self.shape(), other.shape()], why).operand(self).operand(other).at(at)
+        };
         same_device("matmul", &[self, other])?;
         if self.dtype() != other.dtype() {
             let why = format!("element types differ: {} and {}", self.dtype(), other.dtype());
@@ -128,7 +131,8 @@ impl Tensor {
     #[track_caller]
     fn system(&self, name: &str, b: &Tensor) -> Result<(Tensor, Tensor, bool)> {
         same_device(name, &[self, b])?;
-        let fail = |why: String| Error::shape(name, &[self.shape(), b.shape()], why).operand(self).operand(b);
+        let at = Location::caller();
+        let fail = |why: String| Error::shape(name, &[self.shape(), b.shape()], why).operand(self).operand(b).at(at);
         if self.dtype() != b.dtype() {
             let why = format!("element types differ: {} and {}", self.dtype(), b.dtype());
             return Err(Error::dtype(name, &[self.dtype(), b.dtype()], why).operand(self).operand(b));

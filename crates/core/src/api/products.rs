@@ -1,7 +1,8 @@
 //! Products of vectors and matrices under PyTorch's other names, all of them [`Tensor::matmul`] at heart.
 
-use super::{axis, broadcast_all, same_device};
+use super::{axes, axis, broadcast_all, same_device};
 use crate::{Error, Result, Scalar, Shape, Tensor};
+use std::panic::Location;
 
 /// `scale * x`, and `x` itself for 1.
 #[track_caller]
@@ -230,14 +231,11 @@ impl Tensor {
     #[track_caller]
     pub fn tensordot_dims(&self, other: &Tensor, a: &[i64], b: &[i64]) -> Result<Tensor> {
         let shapes = [self.shape(), other.shape()];
-        let fail = |why: String| Error::shape("tensordot", &shapes, why).operand(self).operand(other);
+        let at = Location::caller();
+        let fail = |why: String| Error::shape("tensordot", &shapes, why).operand(self).operand(other).at(at);
         if a.len() != b.len() {
             return Err(fail(format!("{} axes against {}", a.len(), b.len())));
         }
-        let positions = |t: &Tensor, dims: &[i64]| {
-            super::axes("tensordot", &dims.into(), t.rank())?; // none twice
-            dims.iter().map(|&d| axis("tensordot", d, t.rank())).collect::<Result<Vec<usize>>>()
-        };
         let (pa, pb) = (positions(self, a)?, positions(other, b)?);
         if (self.rank() == 0 || other.rank() == 0) && !pa.is_empty() {
             return Err(fail(format!("a scalar has no axes to contract: {} and {}", self.shape(), other.shape())));
@@ -307,6 +305,17 @@ impl Tensor {
         };
         Tensor::cat(&[&part(0)?, &part(1)?, &part(2)?], d as i64)
     }
+}
+
+/// The places of axes, in the order given, none twice.
+#[track_caller]
+fn positions(t: &Tensor, dims: &[i64]) -> Result<Vec<usize>> {
+    axes("tensordot", &dims.into(), t.rank())?;
+    let mut out = vec![];
+    for &d in dims {
+        out.push(axis("tensordot", d, t.rank())?);
+    }
+    Ok(out)
 }
 
 /// The product of matrices in the order with the fewest multiplications (the classical table over all splits).

@@ -37,31 +37,6 @@ impl Tensor {
         Err(Error::dtype(name, &[self.dtype()], why).operand(self).hint("convert it with to_dtype"))
     }
 
-    /// The root of the sum of all squares.
-    ///
-    /// ```
-    /// use gradus_core::Tensor;
-    /// assert_eq!(Tensor::from([3.0f32, 4.0]).norm().item::<f32>().unwrap(), 5.0);
-    /// ```
-    #[track_caller]
-    pub fn norm(&self) -> Tensor {
-        let x = self.to_dtype(self.dtype().to_float());
-        root((&x * &x).sum(), 2.0)
-    }
-
-    /// PyTorch's `torch.norm`: a norm over axes, as of one vector (the nuclear one: of matrices).
-    #[track_caller]
-    pub fn norm_dim(&self, ord: impl Into<NormOrd>, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        match ord.into() {
-            NormOrd::Fro => self.vector_norm(2.0, dim, keepdim),
-            NormOrd::P(p) => self.vector_norm(p, dim, keepdim),
-            NormOrd::Nuc => {
-                let pair = self.matrix_axes("norm", &dim.into())?;
-                self.matrix_norm(NormOrd::Nuc, pair, keepdim)
-            }
-        }
-    }
-
     /// PyTorch's `torch.linalg.norm`: of matrices for two axes, of vectors for one. Without an order it is the root of
     /// the sum of squares over all these axes.
     #[track_caller]
@@ -106,7 +81,8 @@ impl Tensor {
             self.not_empty("vector_norm", &over)?;
         }
         if p == 0.0 {
-            return self.detach().ne(0.0)?.to_dtype(self.dtype()).sum_dim(dims, keepdim);
+            // A zero counts as itself times nothing, so that the gradient is there, and is zero.
+            return self.ne(0.0)?.where_(&self.scalar_like(1.0), &(self * 0.0))?.sum_dim(dims, keepdim);
         }
         if p.is_infinite() {
             let a = self.abs();
