@@ -120,3 +120,12 @@ fn a_long_chain() {
     close(&loss.to_vec::<f64>().unwrap(), &[2.0 + 0.002 * n as f64]);
     close(&g.wrt(&x).unwrap().to_vec::<f64>().unwrap(), &[1.0, 1.0]);
 }
+
+#[test]
+fn extrema_of_narrow_integers() {
+    // A start that wraps around to 0 in the narrow type would win over these.
+    assert_eq!(Tensor::from([-5i32, -3]).amax(0, false).unwrap().item::<i32>().unwrap(), -3);
+    assert_eq!(Tensor::from([5i8, 3]).amin(0, false).unwrap().item::<i8>().unwrap(), 3);
+    assert_eq!(Tensor::from([5u8, 3]).amin(0, false).unwrap().item::<u8>().unwrap(), 3);
+    assert_eq!(Tensor::from([-5i16, -3]).amax(0, false).unwrap().item::<i16>().unwrap(), -3);
+}
