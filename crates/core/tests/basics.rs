@@ -106,3 +106,12 @@ fn long_reductions_and_columns() {
     let t = x.t().unwrap().contiguous();
     close(&t.to_vec::<f64>().unwrap()[..3], &[0.0, 100.0, 200.0]);
 }
+
+#[test]
+fn extrema_of_narrow_integers() {
+    // A start that wraps around to 0 in the narrow type would win over these.
+    assert_eq!(Tensor::from([-5i32, -3]).amax(0, false).unwrap().item::<i32>().unwrap(), -3);
+    assert_eq!(Tensor::from([5i8, 3]).amin(0, false).unwrap().item::<i8>().unwrap(), 3);
+    assert_eq!(Tensor::from([5u8, 3]).amin(0, false).unwrap().item::<u8>().unwrap(), 3);
+    assert_eq!(Tensor::from([-5i16, -3]).amax(0, false).unwrap().item::<i16>().unwrap(), -3);
+}

@@ -141,8 +141,13 @@ fn adaptive_max(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<(Tensor,
     let seen = see(op, d, x, size)?;
     let best = Best::of(&seen.values.detach(), seen.mask.as_ref(), d)?;
     let shape = with_lead(x, d, seen.bins.iter().map(|b| b.out));
-    let axes: Vec<Axis> =
-        seen.bins.into_iter().map(|b| Axis { n: b.n, size: b.longest, step: 1, origins: b.starts }).collect();
+    let mut stride = 1;
+    let mut axes: SmallVec<[Axis; 3]> = SmallVec::new();
+    for b in seen.bins.iter().rev() {
+        axes.push(Axis { size: b.longest, step: stride, origins: &b.starts * stride as i64, before: 0 });
+        stride *= b.n;
+    }
+    axes.reverse();
     let (y, at) = best.pick(&joined(x, d), &axes)?;
     Ok((y.reshape_to(&shape), at.reshape_to(&shape)))
 }

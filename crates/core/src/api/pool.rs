@@ -163,36 +163,39 @@ fn max_pool(
     let shape = with_lead(x, d, ws.iter().map(|w| w.out));
     let flat = joined(x, d);
     let mask = inside(&flat, &ws)?;
-    let best = Best::of(&windows(&flat.detach(), &ws)?, mask.as_ref(), d)?;
-    if !indices && !(x.requires_grad() && is_grad_enabled()) {
+    let mut best = Best::of(&windows(&flat.detach(), &ws)?, mask.as_ref(), d)?;
+    // A dilated window can have elements on both sides of the input and none in it.
+    best.blind = ws.iter().any(|w| w.dilation > 1 && w.overhangs());
+    let traced = x.requires_grad() && is_grad_enabled();
+    if !(indices || traced) {
         return Ok((best.value.reshape_to(&shape), None));
     }
     // Element `r` of window `o` is element `o * stride - padding + r * dilation` of the axis.
-    let origins = |w: &Window| Tensor::arange_on(w.out, x.device()) * w.stride as i64 - w.padding as i64;
-    let axes: Vec<Axis> =
-        ws.iter().map(|w| Axis { n: w.n, size: w.size, step: w.dilation, origins: origins(w) }).collect();
+    let mut stride = 1;
+    let mut axes: SmallVec<[Axis; 3]> = SmallVec::new();
+    for w in ws.iter().rev() {
+        let step = w.stride * stride;
+        let origins = Tensor::arange_on((w.out - 1) * step + 1, x.device()).sliced(0, 0, step as isize, w.out);
+        axes.push(Axis { size: w.size, step: w.dilation * stride, origins, before: w.padding * stride });
+        stride *= w.n;
+    }
+    axes.reverse();
     let (y, at) = best.pick(&flat, &axes)?;
     Ok((y.reshape_to(&shape), Some(at.reshape_to(&shape))))
 }
 
-/// The least value of an element type.
-fn lowest(dtype: DType) -> Scalar {
-    match dtype {
-        DType::Bool | DType::U8 => Scalar::I(0).cast(dtype),
-        DType::I8 => Scalar::I(i8::MIN as i64),
-        DType::I16 => Scalar::I(i16::MIN as i64),
-        DType::I32 => Scalar::I(i32::MIN as i64),
-        DType::I64 => Scalar::I(i64::MIN),
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Scalar::F(f64::NEG_INFINITY),
-    }
+/// The least value of a tensor's element type: what a maximum starts from.
+fn lowest(x: &Tensor) -> Tensor {
+    Tensor::constant(ReduceOp::Max.identity(x.dtype()), x.dtype(), x.device())
 }
 
-/// How the windows of one axis lie: element `r` of window `o` is element `origins[o] + r * step` of `n`.
+/// How the windows of one axis lie: element `r` of window `o` is, among all elements of the spatial axes, at
+/// `origins[o] - before + r * step` along this one.
 pub(crate) struct Axis {
-    pub n: usize,
     pub size: usize,
     pub step: usize,
     pub origins: Tensor,
+    pub before: usize,
 }
 
 /// The maximum of each window and its place in it.
@@ -202,7 +205,8 @@ pub(crate) struct Best {
     /// Which element of the window, in row-major order; the number of elements if the window sees none.
     place: Tensor,
     count: i64,
-    masked: bool,
+    /// Whether a window may see nothing.
+    blind: bool,
 }
 
 impl Best {
@@ -215,25 +219,32 @@ impl Best {
         let rows = Shape::from(&x.dims()[..split]);
         let (sizes, count) = (&x.dims()[split..], x.dims()[split..].iter().product::<usize>());
         let seen = match mask {
-            Some(m) => m.where_(x, Tensor::constant(lowest(x.dtype()), x.dtype(), x.device()))?,
+            Some(m) => m.where_(x, lowest(x))?,
             None => x.resolve(),
         };
         let value = seen.reduce_keep(ReduceOp::Max, axes.clone());
-        let place = Tensor::arange_on(count, x.device()).reshape_to(&Shape::from(sizes)).expand_to(x.shape());
         let hit = seen.eq(&value)?;
         let hit = match mask {
             Some(m) => hit.raw_and(m),
             None => hit,
         };
-        let none = Tensor::constant(Scalar::I(count as i64), DType::I64, x.device());
-        let mut key = hit.raw_where(&place, &none);
+        // Keys whose least one wins: NaNs from the last to the first, then equals from the first to the last, then
+        // nothing. They are views of 0, 1, 2, .., so no kernel makes them.
+        let (all, shape) = (Tensor::arange_on(2 * count, x.device()), Shape::from(sizes));
+        let forward = all.sliced(0, count, 1, count).reshape_to(&shape).expand_to(x.shape());
+        let none = Tensor::constant(Scalar::I(2 * count as i64), DType::I64, x.device());
+        let mut key = hit.raw_where(&forward, &none);
         if x.dtype().is_float() {
-            // NaNs come before everything, the last one first.
-            key = seen.isnan().raw_where(&(-1 - &place), &key);
+            let backward = all.sliced(0, count - 1, -1, count).reshape_to(&shape).expand_to(x.shape());
+            key = seen.isnan().raw_where(&backward, &key);
         }
         let key = key.reduce_keep(ReduceOp::Min, axes).reshape_to(&rows);
-        let place = if x.dtype().is_float() { key.lt(0)?.raw_where(&(-1 - &key), &key) } else { key };
-        Ok(Best { value: value.reshape_to(&rows), place, count: count as i64, masked: mask.is_some() })
+        let count = count as i64;
+        let mut place = &key - count;
+        if x.dtype().is_float() {
+            place = key.lt(count)?.raw_where(&(-&key + (count - 1)), &place);
+        }
+        Ok(Best { value: value.reshape_to(&rows), place, count, blind: false })
     }
 
     /// The values as elements of `flat` (`[lead, spatial..]`), so that gradients go to them alone, and their places in
@@ -241,11 +252,11 @@ impl Best {
     #[track_caller]
     pub fn pick(&self, flat: &Tensor, axes: &[Axis]) -> Result<(Tensor, Tensor)> {
         let (rank, d) = (self.place.rank(), axes.len());
-        // A dilated window can lie outside altogether: its value is minus infinity, and its place does not matter.
-        let nothing = self.masked.then(|| self.place.ge(self.count)).transpose()?;
+        // The value of a window that sees nothing is minus infinity, and its place does not matter.
+        let nothing = self.blind.then(|| self.place.ge(self.count)).transpose()?;
         let mut rest = self.place.clone();
+        let before: usize = axes.iter().map(|a| a.before).sum();
         let mut at: Option<Tensor> = None;
-        let mut stride = 1i64;
         for (a, axis) in axes.iter().enumerate().rev() {
             let within = if a == 0 {
                 rest.clone()
@@ -257,23 +268,25 @@ impl Best {
             };
             let mut shape = Shape::from(vec![1; rank]);
             shape.0[rank - d + a] = axis.origins.numel();
-            let part = (within * axis.step as i64 + axis.origins.reshape_to(&shape)) * stride;
+            let part = within * axis.step as i64 + axis.origins.reshape_to(&shape);
             at = Some(match at {
                 Some(at) => at + part,
                 None => part,
             });
-            stride *= axis.n as i64;
         }
         let mut at = at.ok_or_else(|| Tensor::bug("pooling over no axes"))?;
+        if before > 0 {
+            at = at - before as i64;
+        }
         if let Some(n) = &nothing {
             at = n.where_(0, &at)?;
         }
-        let (lead, total) = (flat.dims()[0], stride as usize);
+        let (lead, total) = (flat.dims()[0], flat.dims()[1..].iter().product::<usize>());
         let outs: usize = self.place.dims()[1..].iter().product();
         let table = flat.reshape([lead, total])?;
         let mut y = table.gather(1, &at.reshape([lead, outs])?)?.reshape(self.place.shape())?;
         if let Some(n) = &nothing {
-            y = n.where_(Tensor::constant(lowest(y.dtype()), y.dtype(), y.device()), &y)?;
+            y = n.where_(lowest(&y), &y)?;
         }
         Ok((y, at))
     }
