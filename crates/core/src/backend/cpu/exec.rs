@@ -566,8 +566,10 @@ fn runs(
     let dot_still = |c: &[isize]| {
         let (mut l, mut sum) = (fixed, 0isize);
         for d in (0..still.len()).rev() {
-            sum += (l % still[d]) as isize * c[still_first + d];
-            l /= still[d];
+            // What does not depend on an empty space is read all the same, with strides of 0 there.
+            let extent = still[d].max(1);
+            sum += (l % extent) as isize * c[still_first + d];
+            l /= extent;
         }
         sum
     };
