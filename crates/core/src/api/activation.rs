@@ -127,7 +127,7 @@ impl Tensor {
     /// mean otherwise.
     #[track_caller]
     pub fn rrelu(&self, lower: f64, upper: f64, training: bool) -> Result<Tensor> {
-        if !(lower <= upper) {
+        if lower > upper || lower.is_nan() || upper.is_nan() {
             return Err(Error::value("rrelu", format!("the slopes {lower}..{upper} are no range")).operand(self));
         }
         if !training {
@@ -187,7 +187,7 @@ impl Tensor {
     /// `x` moved towards zero by `lambda`, which is not negative.
     #[track_caller]
     pub fn softshrink(&self, lambda: f64) -> Result<Tensor> {
-        if !(lambda >= 0.0) {
+        if lambda < 0.0 || lambda.is_nan() {
             return Err(
                 Error::value("softshrink", format!("lambda cannot be {lambda}: it must not be negative")).operand(self)
             );

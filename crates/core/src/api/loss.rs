@@ -73,7 +73,7 @@ impl Tensor {
     /// `d^2 / (2 beta)` for distances below `beta`, `|d| - beta / 2` from there on.
     #[track_caller]
     pub fn smooth_l1_loss(&self, target: &Tensor, beta: f64, reduction: Reduction) -> Result<Tensor> {
-        if !(beta >= 0.0) {
+        if beta < 0.0 || beta.is_nan() {
             return Err(Error::value("smooth_l1_loss", format!("beta cannot be {beta}: it must not be negative")));
         }
         if beta == 0.0 {
@@ -89,7 +89,7 @@ impl Tensor {
     /// `d^2 / 2` for distances up to `delta`, `delta (|d| - delta / 2)` beyond.
     #[track_caller]
     pub fn huber_loss(&self, target: &Tensor, delta: f64, reduction: Reduction) -> Result<Tensor> {
-        if !(delta > 0.0) {
+        if delta <= 0.0 || delta.is_nan() {
             return Err(Error::value("huber_loss", format!("delta cannot be {delta}: it must be positive")));
         }
         let (x, y) = self.pair("huber_loss", target)?;
@@ -179,7 +179,7 @@ impl Tensor {
         reduction: Reduction,
     ) -> Result<Tensor> {
         let name = "gaussian_nll_loss";
-        if !(eps > 0.0) {
+        if eps <= 0.0 || eps.is_nan() {
             return Err(Error::value(name, format!("eps cannot be {eps}: it must be positive")));
         }
         let rows = self.rank() == var.rank() + 1 && self.dims().starts_with(var.dims());

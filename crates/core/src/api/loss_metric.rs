@@ -74,7 +74,7 @@ impl Tensor {
             let why = format!("all three need as many axes: {}, {} and {}", shapes[0], shapes[1], shapes[2]);
             return Err(Error::shape(name, &shapes, why).operand(self).operand(positive).operand(negative));
         }
-        if !(options.margin > 0.0) {
+        if options.margin <= 0.0 || options.margin.is_nan() {
             return Err(Error::value(name, format!("the margin cannot be {}: it must be positive", options.margin)));
         }
         let distance = |a: &Tensor, b: &Tensor| a.pairwise_distance(b, options.p, options.eps, false);

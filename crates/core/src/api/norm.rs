@@ -154,11 +154,13 @@ impl Tensor {
         self.check_param("group_norm", "weight", weight, &[channels])?;
         self.check_param("group_norm", "bias", bias, &[channels])?;
         let x = self.wide();
-        let batch = self.dims()[0];
+        // Groups and their channels as axes of their own, so that the weights are read in the same pass.
         let rest: usize = self.dims()[2..].iter().product();
-        let grouped = x.reshape_to(&[batch, groups, channels / groups * rest].into());
-        let out = grouped.standardize(&SmallVec::from_slice(&[2]), eps).out.reshape_to(self.shape());
-        Ok(out.scale_shift(weight, bias, &channel_shape(channels, self.rank())).back_to(self))
+        let each = channels / groups;
+        let grouped = x.reshape_to(&[self.dims()[0], groups, each, rest].into());
+        let out = grouped.standardize(&SmallVec::from_slice(&[2, 3]), eps).out;
+        let out = out.scale_shift(weight, bias, &[1, groups, each, 1].into());
+        Ok(out.reshape_to(self.shape()).back_to(self))
     }
 
     /// Mean 0 and variance 1 for each channel (axis 1) over the batch, then `weight` and `bias`. Also the new running

@@ -87,7 +87,7 @@ fn gather(axis: usize, g: &Tensor, x: &Tensor, index: &Tensor) -> Result<Tensor>
         let mut along = vec![1; x.rank()];
         along[axis] = n;
         let at = Tensor::arange_on(n, x.device()).reshape(along)?;
-        return at.eq(index)?.where_(g, &g.zeros_like());
+        return at.eq(index)?.where_(g, g.zeros_like());
     }
     x.zeros_like().scatter_add(axis as i64, index, g)
 }

@@ -162,13 +162,59 @@ impl Fuser<'_> {
             .collect();
         candidates.sort_by_key(|&g| std::cmp::Reverse(self.groups[g].rank));
         candidates.dedup();
-        for &g in &candidates {
+        for k in 0..candidates.len() {
+            let g = self.find(candidates[k]);
+            if self.fits(i, g).is_none() {
+                continue;
+            }
+            // `gelu(x) = x/2 * (erf(cx) + 1)` meets here as two groups over x: one loop computes both.
+            for &h in &candidates {
+                let h = self.find(h);
+                if h != g && self.readable_here(i, h) && self.mergeable(g, h) {
+                    self.merge(g, h);
+                }
+            }
             if let Some(row) = self.fits(i, g) {
                 self.join(i, g);
                 return Place::Group { group: g, row };
             }
         }
         self.alone(i, false)
+    }
+
+    /// Whether all that item `i` reads of group `h` could be read inside it.
+    fn readable_here(&self, i: usize, h: usize) -> bool {
+        let gather = matches!(self.items[i].kind, Kind::Gather(_));
+        self.items[i].inputs.iter().all(|e| match self.at(e.base) {
+            Some((g, row)) if g == h => !gather && (self.readable(e, h) || row && e.is_identity(self.items)),
+            _ => true,
+        })
+    }
+
+    /// Whether two groups over one space can be one kernel. Ranks grow along every path between groups, so groups of
+    /// equal rank never wait for each other; and one that nobody reads may take any higher rank.
+    fn mergeable(&self, g: usize, h: usize) -> bool {
+        let (a, b) = (&self.groups[g], &self.groups[h]);
+        let lower = if a.rank < b.rank { a } else { b };
+        let axes = a.axes.is_none() || b.axes.is_none() || a.axes == b.axes;
+        let small = a.items.len() + b.items.len() < self.limits.max_insts / 4
+            && 2 * (a.loads + b.loads) <= self.limits.max_args;
+        !a.opaque && !b.opaque && a.space == b.space && axes && small && (a.rank == b.rank || !lower.read_by_others)
+    }
+
+    /// Moves everything of group `h` into `g`.
+    fn merge(&mut self, g: usize, h: usize) {
+        let items = std::mem::take(&mut self.groups[h].items);
+        let (rank, loads, read) = (self.groups[h].rank, self.groups[h].loads, self.groups[h].read_by_others);
+        let axes = self.groups[h].axes.take();
+        self.groups[h].merged_into = Some(g);
+        let to = &mut self.groups[g];
+        to.items.extend(items);
+        to.items.sort_unstable();
+        to.rank = to.rank.max(rank);
+        to.loads += loads;
+        to.read_by_others |= read;
+        to.axes = to.axes.take().or(axes);
     }
 
     /// Whether item `i` may be computed inside group `g`: then, whether as a row.
@@ -306,12 +352,7 @@ impl Fuser<'_> {
                 let loads = self.groups[other].loads + self.groups[g].loads;
                 let same = other != g && self.groups[other].rank == self.groups[g].rank;
                 if same && items < self.limits.max_insts / 4 && 2 * loads <= self.limits.max_args {
-                    let moved = std::mem::take(&mut self.groups[g].items);
-                    let to = &mut self.groups[other];
-                    to.items.extend(moved);
-                    to.items.sort_unstable();
-                    to.loads = loads;
-                    self.groups[g].merged_into = Some(other);
+                    self.merge(other, g);
                     break;
                 }
             }

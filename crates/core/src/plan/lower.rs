@@ -3,7 +3,10 @@
 use super::linear::{Linear, leaf_view};
 use crate::{
     DType, Shape,
-    op::{Conv, CustomOp, HostOp, Op, ReduceOp, ewise::Ewise},
+    op::{
+        Conv, CustomOp, HostOp, Op, ReduceOp,
+        ewise::{self, Ewise},
+    },
     view::{View, ViewOp},
 };
 use smallvec::SmallVec;
@@ -258,7 +261,7 @@ impl Lower {
         let movable = base.kind.is_pointwise()
             && !e.ops.is_empty()
             && !e.is_identity(&self.items)
-            && (e.sole && !grows || self.is_uniform(e.base, 0))
+            && (e.sole && !grows || self.is_uniform(e.base, 0) || self.is_free(e.base, 0))
             && !e.ops.iter().any(|o| matches!(o, ViewOp::Pad(_)))
             && depth < 32;
         if !movable {
@@ -280,6 +283,20 @@ impl Lower {
         let (kind, dtype, node) = (base.kind.clone(), base.dtype, base.node);
         let inputs = inputs.into_iter().map(|i| self.push(i, depth + 1)).collect();
         Edge { sole: true, ..self.item(kind, inputs, e.view.shape, dtype, node, None) }
+    }
+
+    /// A little arithmetic on positions, such as a causal mask: cheaper to compute again than to load.
+    fn is_free(&self, base: usize, depth: usize) -> bool {
+        let item = &self.items[base];
+        match item.kind {
+            Kind::Scalar(_) | Kind::Iota => true,
+            Kind::Ewise(row) => {
+                row.kind != ewise::Kind::Float
+                    && depth < 4
+                    && item.inputs.iter().all(|i| self.is_free(i.base, depth + 1))
+            }
+            _ => false,
+        }
     }
 
     /// One number that depends on scalars and stored numbers alone: cheaper to compute again than to store.

@@ -1,0 +1,93 @@
+//! Kernel counts: what should be one pass over memory is one.
+
+use gradus_core::{DType, Tensor, grad::grad_of, manual_seed};
+
+fn x(shape: &[usize]) -> Tensor {
+    manual_seed(1);
+    let t = Tensor::randn(shape);
+    t.eval().unwrap();
+    t
+}
+
+fn launches(what: &str, t: &Tensor, want: usize) {
+    let plan = t.explain().unwrap();
+    assert_eq!(plan.launches(), want, "{what}:\n{plan}");
+}
+
+/// Kernels for the gradient of `f` at `v` alone, given a stored gradient of its result; the forward pass has not run.
+fn backward(what: &str, v: &Tensor, f: impl Fn(&Tensor) -> Tensor, want: usize) {
+    let v = v.requires_grad_();
+    let y = f(&v);
+    let g = x(y.dims());
+    let grads = grad_of(&[(&y, &g)], &[&v]).unwrap();
+    drop(y);
+    launches(what, grads[0].as_ref().unwrap(), want);
+}
+
+#[test]
+fn softmaxes_are_one_kernel() {
+    let t = x(&[64, 100]);
+    launches("softmax", &t.softmax(-1).unwrap(), 1);
+    launches("softmax of columns", &t.softmax(0).unwrap(), 1);
+    launches("log_softmax", &t.log_softmax(-1).unwrap(), 1);
+    launches("softmin", &t.softmin(-1).unwrap(), 1);
+}
+
+#[test]
+fn norms_are_one_kernel() {
+    let t = x(&[64, 100]);
+    let (w, b) = (x(&[100]), x(&[100]));
+    launches("layer_norm", &t.layer_norm([100], Some(&w), Some(&b), 1e-5).unwrap(), 1);
+    launches("rms_norm", &t.rms_norm([100], Some(&w), None).unwrap(), 1);
+    let image = x(&[4, 6, 8, 8]);
+    let c = x(&[6]);
+    launches("group_norm", &image.group_norm(3, Some(&c), Some(&c), 1e-5).unwrap(), 1);
+    let train = gradus_core::BatchNormOptions { training: true, ..Default::default() };
+    launches("batch_norm", &image.batch_norm(None, Some(&c), Some(&c), &train).unwrap().0, 1);
+    launches("instance_norm", &image.instance_norm(None, Some(&c), Some(&c), &train).unwrap().0, 1);
+}
+
+#[test]
+fn activations_are_one_kernel() {
+    let t = x(&[64, 100]);
+    for (what, y) in [
+        ("gelu", t.gelu()),
+        ("gelu_tanh", t.gelu_tanh()),
+        ("silu", t.silu()),
+        ("mish", t.mish()),
+        ("elu", t.elu(1.0)),
+        ("hardswish", t.hardswish()),
+        ("glu", t.glu(-1).unwrap()),
+        ("dropout", t.dropout(0.5, true).unwrap()),
+        ("normalize", t.normalize(2.0, 1, 1e-12).unwrap()),
+    ] {
+        launches(what, &y, 1);
+    }
+}
+
+#[test]
+fn gradients_are_few_kernels() {
+    let t = x(&[64, 100]);
+    backward("softmax", &t, |t| t.softmax(-1).unwrap(), 1);
+    backward("log_softmax", &t, |t| t.log_softmax(-1).unwrap(), 1);
+    backward("gelu", &t, Tensor::gelu, 1);
+    let w = x(&[100]);
+    backward("layer_norm", &t, |t| t.layer_norm([100], Some(&w), Some(&w), 1e-5).unwrap(), 1);
+    backward("rms_norm", &t, |t| t.rms_norm([100], Some(&w), None).unwrap(), 1);
+}
+
+#[test]
+fn cross_entropy_is_rows_then_a_sum() {
+    let t = x(&[64, 100]);
+    let labels = Tensor::arange(0, 64, 1, DType::I64).unwrap();
+    labels.eval().unwrap();
+    launches("cross_entropy", &t.cross_entropy(&labels).unwrap(), 2);
+    let v = t.requires_grad_();
+    let loss = v.cross_entropy(&labels).unwrap();
+    let g = loss.backward().unwrap().wrt(&v).unwrap();
+    let plan = Tensor::explain_all(&[&loss, &g]).unwrap();
+    assert!(plan.launches() <= 4, "loss and gradient:\n{plan}");
+    let q = x(&[2, 4, 16, 8]);
+    let causal = gradus_core::AttentionOptions { is_causal: true, ..Default::default() };
+    launches("attention", &q.scaled_dot_product_attention(&q, &q, &causal).unwrap(), 3);
+}
