@@ -29,7 +29,7 @@ pub use vmap::vmap;
 
 use crate::{
     Error, ErrorKind, Result, Tensor, VarId,
-    graph::{IdMap, IdSet, topological},
+    graph::{IdMap, IdSet, backward_pass, topological},
     op::Op,
 };
 use std::{
@@ -188,6 +188,10 @@ pub(crate) struct Pass {
 /// With targets, only what lies between them and the outputs is differentiated: an operation without a gradient
 /// elsewhere is no obstacle.
 pub(crate) fn run(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
+    backward_pass(|| reverse(outputs, targets))
+}
+
+fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
     let outputs: Vec<(Tensor, Tensor)> = outputs.iter().map(|(y, g)| (y.resolve(), g.clone())).collect();
     let roots: Vec<&Tensor> = outputs.iter().map(|(y, _)| y).collect();
     let goal = Goal::new(targets);

@@ -57,9 +57,9 @@ pub fn apply(y: &Tensor, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Par
         }
         Op::Conv(c) => conv(c, g, x, needs),
         Op::Host(h) => host(h, g, y, x, needs),
-        Op::Custom(c) => users(y, c.vjp(g, y, x)?, needs),
+        Op::Custom(c) => users(y, c.vjp(g, y, x)?, x, needs),
         Op::WithVjp(rule) => {
-            let mut out = users(y, rule.vjp(g, y, &x[1..])?, &needs[1..])?;
+            let mut out = users(y, rule.vjp(g, y, &x[1..])?, &x[1..], &needs[1..])?;
             out.insert(0, None); // the elements themselves were computed without a gradient
             Ok(out)
         }
@@ -68,15 +68,19 @@ pub fn apply(y: &Tensor, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Par
 }
 
 /// What a user's rule returned: one gradient an input, of its shape, wherever one is needed.
-fn users(y: &Tensor, parts: Vec<Option<Tensor>>, needs: &[bool]) -> Result<Parts> {
+fn users(y: &Tensor, parts: Vec<Option<Tensor>>, x: &[Tensor], needs: &[bool]) -> Result<Parts> {
     if parts.len() != needs.len() {
         let why = format!("its rule returns {} gradients for {} inputs", parts.len(), needs.len());
         return Err(Error::new(y.op_name(), ErrorKind::Gradient(why)).operand(y));
     }
-    match parts.iter().zip(needs).position(|(part, needed)| part.is_none() && *needed) {
-        Some(k) => Err(no_gradient(y, &format!(" for input {k}"))),
-        None => Ok(parts.into()),
+    for (k, part) in parts.iter().enumerate().filter(|(k, _)| needs[*k]) {
+        let Some(part) = part else { return Err(no_gradient(y, &format!(" for input {k}"))) };
+        if part.shape() != x[k].shape() {
+            let why = format!("the gradient of input {k} has shape {}, not {}", part.shape(), x[k].shape());
+            return Err(Error::shape(y.op_name(), &[part.shape(), x[k].shape()], why).operand(y).operand(&x[k]));
+        }
     }
+    Ok(parts.into())
 }
 
 /// A look-up's gradient adds up where it looked.

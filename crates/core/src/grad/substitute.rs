@@ -6,6 +6,7 @@ use crate::{
     no_grad,
     op::Op,
 };
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Copies of `outputs` in which the tensors in `replaced` are others. Nodes are numbered in the order they were made, so
 /// nothing older than `since` depends on what is replaced, and nothing older is copied: `outside` says what stands in for
@@ -64,6 +65,7 @@ pub(crate) fn again(t: &Tensor, inputs: Inputs) -> Tensor {
         Tensor::build(node.op.clone(), &refs, node.shape.clone(), node.dtype, node.device, node.location)
     });
     t.hooks().into_iter().for_each(|h| copy.add_hook(h));
+    copy.node().differentiated.fetch_or(node.differentiated.load(Relaxed), Relaxed);
     copy
 }
 

@@ -29,6 +29,26 @@ use std::cell::Cell;
 
 thread_local! {
     static GRAD_ENABLED: Cell<bool> = const { Cell::new(true) };
+    static IN_BACKWARD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is making the nodes of a backward pass. A run keeps what a later gradient may read; a gradient of
+/// these is rare, and usually asked for before anything has run, so keeping them would cost every training step the
+/// memory of all its gradients at once.
+fn in_backward() -> bool {
+    IN_BACKWARD.get()
+}
+
+/// Runs `f`, the work of a backward pass.
+pub(crate) fn backward_pass<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IN_BACKWARD.set(self.0);
+        }
+    }
+    let _restore = Restore(IN_BACKWARD.replace(true));
+    f()
 }
 
 /// Whether operations on this thread record what a gradient would need.

@@ -38,7 +38,8 @@ pub struct Node {
     pub location: &'static Location<'static>,
     /// Whether gradients flow through it.
     pub requires_grad: bool,
-    /// Set once a backward pass went through: its intermediate values need not be kept for another.
+    /// Set once a backward pass went through, and from the start for what backward passes make: intermediate values
+    /// need not be kept for another.
     pub(crate) differentiated: AtomicBool,
     pub(crate) hooks: OnceLock<Box<Mutex<Vec<Hook>>>>,
     state: Mutex<State>,
@@ -70,7 +71,7 @@ impl Node {
             device,
             location,
             requires_grad,
-            differentiated: AtomicBool::new(false),
+            differentiated: AtomicBool::new(super::in_backward()),
             hooks: OnceLock::new(),
             state: Mutex::new(State { inputs, value }),
         })

@@ -49,7 +49,9 @@ pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
 /// Plans a graph.
 fn make(graph: &Linear) -> Result<Plan> {
     let lowered = lower::lower(graph);
-    let fused = fuse::fuse(&lowered, graph.device.backend().limits());
+    // Nodes are numbered as they are made: a backward pass that makes them in the order it needs them runs in it.
+    let age: Vec<u64> = lowered.items.iter().map(|i| graph.nodes[i.node].tensor.id()).collect();
+    let fused = fuse::fuse(&lowered, &age, graph.device.backend().limits());
     let mut b =
         Builder { items: &lowered.items, buffer: vec![None; lowered.items.len()], homes: vec![], lives: vec![] };
     // Sources and stored items get buffers; which ones outlive the run is known from the roots.

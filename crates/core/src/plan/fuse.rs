@@ -68,7 +68,7 @@ pub struct Fused {
 }
 
 /// Groups the items.
-pub fn fuse(l: &Lowered, limits: &Limits) -> Fused {
+pub fn fuse(l: &Lowered, age: &[u64], limits: &Limits) -> Fused {
     let live = live(l);
     let mut f = Fuser { items: &l.items, groups: vec![], place: vec![Place::Dead; l.items.len()], limits };
     for i in 0..l.items.len() {
@@ -83,7 +83,7 @@ pub fn fuse(l: &Lowered, limits: &Limits) -> Fused {
     f.merge_siblings();
     let (place, groups) = f.settle();
     let stored = stored(l, &place);
-    let (groups, place) = schedule(&l.items, groups, place);
+    let (groups, place) = schedule(&l.items, age, groups, place);
     Fused { groups, place, stored }
 }
 
@@ -391,7 +391,7 @@ fn stored(l: &Lowered, place: &[Place]) -> Vec<bool> {
 }
 
 /// Groups in an order that can run: of those that are ready, the one whose first item is oldest.
-fn schedule(items: &[Item], groups: Vec<Group>, place: Vec<Place>) -> (Vec<Group>, Vec<Place>) {
+fn schedule(items: &[Item], age: &[u64], groups: Vec<Group>, place: Vec<Place>) -> (Vec<Group>, Vec<Place>) {
     use std::{cmp::Reverse, collections::BinaryHeap};
     let at = |i: usize| match place[i] {
         Place::Group { group, .. } => Some(group),
@@ -411,9 +411,9 @@ fn schedule(items: &[Item], groups: Vec<Group>, place: Vec<Place>) -> (Vec<Group
         waits[g] = from.len();
         from.into_iter().for_each(|h| readers[h].push(g));
     }
-    let mut ready: BinaryHeap<Reverse<(usize, usize)>> = (0..groups.len())
+    let mut ready: BinaryHeap<Reverse<(u64, usize)>> = (0..groups.len())
         .filter(|&g| waits[g] == 0 && !groups[g].items.is_empty())
-        .map(|g| Reverse((groups[g].items[0], g)))
+        .map(|g| Reverse((age[groups[g].items[0]], g)))
         .collect();
     let mut order = Vec::with_capacity(groups.len());
     while let Some(Reverse((_, g))) = ready.pop() {
@@ -421,7 +421,7 @@ fn schedule(items: &[Item], groups: Vec<Group>, place: Vec<Place>) -> (Vec<Group
         for &r in &readers[g] {
             waits[r] -= 1;
             if waits[r] == 0 {
-                ready.push(Reverse((groups[r].items[0], r)));
+                ready.push(Reverse((age[groups[r].items[0]], r)));
             }
         }
     }

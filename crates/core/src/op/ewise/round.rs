@@ -82,7 +82,7 @@ pub static SIGN: Ewise = Ewise {
     domain: (0.5, 4.0),
     f32: Some(unary(|a: f32| {
         if a > 0.0 {
-            1.0
+            1.0f32
         } else if a < 0.0 {
             -1.0
         } else {
