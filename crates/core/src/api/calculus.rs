@@ -66,7 +66,7 @@ impl Tensor {
         let a = axis(name, dim, self.rank())?;
         let y = self.floated();
         let n = y.dims()[a].saturating_sub(1);
-        let pairs = y.sliced(a, 0, 1, n).add(&y.sliced(a, y.dims()[a] - n, 1, n))?;
+        let pairs = y.sliced(a, 0, 1, n).add(y.sliced(a, y.dims()[a] - n, 1, n))?;
         let width = match at {
             Spacing::Step(h) => return Ok((a, pairs * (h * 0.5))),
             Spacing::Points(x) => {

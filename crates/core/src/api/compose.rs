@@ -229,7 +229,7 @@ impl Tensor {
     #[track_caller]
     pub fn float_power(&self, other: impl Operand) -> Result<Tensor> {
         let x = self.to_dtype(DType::F64);
-        x.pow(&other.tensor(&x).to_dtype(DType::F64))
+        x.pow(other.tensor(&x).to_dtype(DType::F64))
     }
 
     /// `self / other` in floats, as [`Tensor::div`].
@@ -325,14 +325,14 @@ impl Tensor {
     pub fn clamp_min(&self, lo: impl Operand) -> Result<Tensor> {
         let lo = lo.tensor(self);
         // A bound that is NaN makes a NaN.
-        self.lt(&lo)?.logical_or(&lo.isnan())?.where_(&lo, self)
+        self.lt(&lo)?.logical_or(lo.isnan())?.where_(&lo, self)
     }
 
     /// At most `hi` (NaN stays).
     #[track_caller]
     pub fn clamp_max(&self, hi: impl Operand) -> Result<Tensor> {
         let hi = hi.tensor(self);
-        self.gt(&hi)?.logical_or(&hi.isnan())?.where_(&hi, self)
+        self.gt(&hi)?.logical_or(hi.isnan())?.where_(&hi, self)
     }
 
     /// [`Tensor::clamp`] to constants of this type.
@@ -351,7 +351,7 @@ impl Tensor {
         }
         let mut close = self.eq(other)?;
         if near.equal_nan {
-            close = close.logical_or(&self.isnan().logical_and(&other.isnan())?)?;
+            close = close.logical_or(&self.isnan().logical_and(other.isnan())?)?;
         }
         // Integers are compared as f64, so that a difference neither wraps nor rounds early.
         let wide = |t: &Tensor| if t.dtype().is_float() { t.resolve() } else { t.to_dtype(DType::F64) };

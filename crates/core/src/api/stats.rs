@@ -140,7 +140,7 @@ impl Tensor {
         }
         let row = |w: &Tensor| w.reshape_to(&Shape::from(n));
         let weights = match (&fweights, &aweights) {
-            (Some(f), Some(a)) => Some(row(f).mul(&row(a))?),
+            (Some(f), Some(a)) => Some(row(f).mul(row(a))?),
             (Some(w), None) | (None, Some(w)) => Some(row(w)),
             (None, None) => None,
         };
@@ -171,7 +171,7 @@ impl Tensor {
         }
         let c = self.cov(Covariance::default())?;
         if c.rank() == 0 {
-            return Ok(&c / &c);
+            return c.div(&c); // 1, or NaN where nothing varies
         }
         let n = c.dims()[0];
         let flat = c.reshape_to(&Shape::from(n * n));
