@@ -1,6 +1,6 @@
 //! NumPy-style indexing, scatters and masks beyond PyTorch's samples.
 
-use gradus_core::{DType, Ix, NewAxis, Reduction, Tensor, grad, s};
+use gradus_core::{DType, Ix, NewAxis, ScatterReduction, Tensor, grad, s};
 
 fn ints(t: &Tensor) -> Vec<i64> {
     t.to_vec::<i64>().unwrap()
@@ -161,13 +161,13 @@ fn scatter_reduce_counts_and_starts() {
     let x = Tensor::from([10i64, -20, 30]);
     let (at, src) = (Tensor::from([0i64, 0, 2]), Tensor::from([3i64, 4, -100]));
     let run = |r, own| ints(&x.scatter_reduce(0, &at, &src, r, own).unwrap());
-    assert_eq!(run(Reduction::Sum, false), [7, -20, -100]);
-    assert_eq!(run(Reduction::Prod, false), [12, -20, -100]);
-    assert_eq!(run(Reduction::Mean, true), [5, -20, -35]);
-    assert_eq!(run(Reduction::Mean, false), [3, -20, -100]);
-    assert_eq!(run(Reduction::Amax, false), [4, -20, -100]);
-    assert_eq!(run(Reduction::Amin, true), [3, -20, -100]);
-    let bytes = x.char().scatter_reduce(0, &at, &src.char(), Reduction::Amax, false).unwrap();
+    assert_eq!(run(ScatterReduction::Sum, false), [7, -20, -100]);
+    assert_eq!(run(ScatterReduction::Prod, false), [12, -20, -100]);
+    assert_eq!(run(ScatterReduction::Mean, true), [5, -20, -35]);
+    assert_eq!(run(ScatterReduction::Mean, false), [3, -20, -100]);
+    assert_eq!(run(ScatterReduction::Amax, false), [4, -20, -100]);
+    assert_eq!(run(ScatterReduction::Amin, true), [3, -20, -100]);
+    let bytes = x.char().scatter_reduce(0, &at, &src.char(), ScatterReduction::Amax, false).unwrap();
     assert_eq!(ints(&bytes), [4, -20, -100]);
 }
 
@@ -177,7 +177,7 @@ fn scatter_products_differentiate_at_zeros() {
     let at = Tensor::from([0i64, 0, 0, 1, 1, 2]);
     let values = [2.0, 0.0, 3.0, 0.0, 0.0, 5.0];
     let (base, src) = (Tensor::from([1.5f64, -2.0, 0.0]).requires_grad_(), Tensor::from(values).requires_grad_());
-    let y = base.scatter_reduce(0, &at, &src, Reduction::Prod, true).unwrap();
+    let y = base.scatter_reduce(0, &at, &src, ScatterReduction::Prod, true).unwrap();
     let g = grad::grad(&y.sum(), &[&base, &src]).unwrap();
     assert_eq!(g[0].to_vec::<f64>().unwrap(), [0.0, 0.0, 5.0]);
     assert_eq!(g[1].to_vec::<f64>().unwrap(), [0.0, 9.0, 0.0, 0.0, 0.0, 0.0]);

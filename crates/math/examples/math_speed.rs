@@ -1,6 +1,6 @@
 //! Time per element of the single-precision functions over a block that stays in L1.
 //!
-//! `cargo run --release -p gradus-math --example speed`
+//! `cargo run --release -p gradus-math --example math_speed`
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What a node costs: `cargo run --release -p gradus-scalar --example speed [graph]`.
+//! What a node costs: `cargo run --release -p gradus-scalar --example scalar_speed [graph]`.
 //!
 //! Prints nanoseconds a node, medians over 15 runs, for building a graph of a million nodes, for its backward
 //! pass, and for letting it go.
