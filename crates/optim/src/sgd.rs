@@ -91,8 +91,7 @@ mod tests {
     fn momentum_dampening_and_decay_follow_the_recurrence() {
         for nesterov in [false, true] {
             let w = Tensor::var("w", Tensor::from([3.0f64]));
-            let mut opt =
-                Sgd::new([&w], 0.05).momentum(0.9).dampening(0.2).weight_decay(0.01).nesterov(nesterov);
+            let mut opt = Sgd::new([&w], 0.05).momentum(0.9).dampening(0.2).weight_decay(0.01).nesterov(nesterov);
             for _ in 0..50 {
                 let loss = (&w - 1.0).square().sum();
                 opt.step(&loss.backward().unwrap()).unwrap();
