@@ -2,7 +2,7 @@
 
 use gradus_core::{
     DType, Error, Result, Shape, Tensor,
-    grad::{GradcheckOptions, checkpoint, custom_vjp, gradcheck_with},
+    grad::{GradcheckOptions, checkpoint, custom_vjp, gradcheck_with, vmap},
     manual_seed, no_grad,
     op::{Array, CustomOp},
 };
@@ -76,6 +76,11 @@ fn custom_operations() {
     let y = Tensor::custom(Arc::new(Cube), &[&x.t().unwrap()]).unwrap();
     assert_eq!(y.to_vec::<f64>().unwrap(), [0.125, 8.0, -3.375, 0.015625]);
     gradcheck_with(|x| Tensor::custom(Arc::new(Cube), &[&(&x[0] * 2.0)]), &[&x], &TWICE).unwrap();
+
+    // It knows no batches, so vmap calls it for each example; gradients go through.
+    let each = |x: &[Tensor]| vmap(|r| Tensor::custom(Arc::new(Cube), &[&r[0]]), &[&x[0]], &[Some(1)], 1);
+    assert_eq!(each(std::slice::from_ref(&x)).unwrap().to_vec::<f64>().unwrap(), [0.125, -3.375, 8.0, 0.015625]);
+    gradcheck_with(each, &[&x], &TWICE).unwrap();
 
     let text = |r: Result<Tensor>| r.unwrap_err().to_string();
     assert!(text(Tensor::custom(Arc::new(Cube), &[&x, &x])).contains("cube: takes one f64 tensor, not 2"));

@@ -42,8 +42,8 @@ pub fn cumprod(axis: usize, g: &Tensor, x: &Tensor) -> Result<Tensor> {
     let n = xt.dims()[xt.rank() - 1];
     let row = Tensor::arange_on(n, x.device()).unsqueeze(1)?; // i
     let col = Tensor::arange_on(n, x.device()).unsqueeze(0)?; // k or j
-    let after = col.gt(&row)?.where_(&xt.unsqueeze(-2)?, &x.scalar_like(1.0))?; // [.., i, k]: x[k] for k > i, else 1
-    let runs = col.ge(&row)?.where_(&after.cumprod(-1)?, &x.scalar_like(0.0))?; // [.., i, j]: x[i+1] ... x[j]
+    let after = col.gt(&row)?.where_(&xt.unsqueeze(-2)?, x.scalar_like(1.0))?; // [.., i, k]: x[k] for k > i, else 1
+    let runs = col.ge(&row)?.where_(&after.cumprod(-1)?, x.scalar_like(0.0))?; // [.., i, j]: x[i+1] ... x[j]
     let sums = (runs * gt.unsqueeze(-2)?).sum_dim(-1, false)?;
     (exclusive_cumprod(&xt)? * sums).transpose(axis as i64, -1)
 }
@@ -56,6 +56,6 @@ pub fn logcumsumexp(axis: usize, g: &Tensor, y: &Tensor, x: &Tensor) -> Result<T
     let row = Tensor::arange_on(n, x.device()).unsqueeze(1)?;
     let col = Tensor::arange_on(n, x.device()).unsqueeze(0)?;
     let gap = xt.unsqueeze(-1)? - yt.unsqueeze(-2)?; // [.., i, j]
-    let weights = col.ge(&row)?.where_(&gap, &x.scalar_like(f64::NEG_INFINITY))?.exp();
+    let weights = col.ge(&row)?.where_(&gap, x.scalar_like(f64::NEG_INFINITY))?.exp();
     (weights * gt.unsqueeze(-2)?).sum_dim(-1, false)?.transpose(axis as i64, -1)
 }

@@ -2,8 +2,8 @@
 
 use super::{GradcheckOptions, gradcheck_with, vmap};
 use crate::{
-    Result, Shape, Tensor,
-    op::{Conv, ConvKind, ConvParams, Op, ReduceOp, ScatterMode},
+    DType, Result, Shape, Tensor,
+    op::{Conv, ConvKind, ConvParams, HostOp, Op, ReduceOp, ScatterMode},
     view::ViewOp,
 };
 use smallvec::{SmallVec, smallvec};
@@ -173,4 +173,38 @@ fn vmap_of_convolutions() {
             }
         }
     }
+}
+
+#[test]
+fn vmap_of_sorting_and_searching() {
+    let x = numbers([3, 2, 5], -1.0, 1.0);
+    let host =
+        |op: HostOp, inputs: &[&Tensor], shape: &Shape| inputs[0].make(Op::Host(op), inputs, shape.clone(), DType::I64);
+    #[track_caller]
+    fn same(what: &str, f: impl Fn(&[Tensor]) -> Result<Tensor>, inputs: &[&Tensor], dims: &[Option<i64>]) {
+        let got = vmap(&f, inputs, dims, 0).unwrap().to_vec::<i64>().unwrap();
+        let one = |i: i64| {
+            let args: Vec<Tensor> = inputs
+                .iter()
+                .zip(dims)
+                .map(|(t, d)| if d.is_some() { t.select(0, i).unwrap() } else { (*t).clone() })
+                .collect();
+            f(&args).unwrap().to_vec::<i64>().unwrap()
+        };
+        assert_eq!(got, (0..3).flat_map(one).collect::<Vec<_>>(), "{what}");
+    }
+    for (axis, descending) in [(0, false), (1, true)] {
+        let f = |x: &[Tensor]| Ok(host(HostOp::Argsort { axis, descending }, &[&x[0]], x[0].shape()));
+        same("argsort", f, &[&x], &[Some(0)]);
+    }
+    let repeated = (&x * 3.0).floor();
+    let mode = |x: &[Tensor]| Ok(host(HostOp::Mode, &[&x[0]], &Shape::from(2)));
+    same("mode", mode, &[&repeated], &[Some(0)]);
+    let search = |x: &[Tensor]| Ok(host(HostOp::SearchSorted { right: false }, &[&x[0], &x[1]], x[1].shape()));
+    let up = |shape: &[usize]| numbers(shape.to_vec(), 0.0, 0.3).cumsum(-1).unwrap() - 0.5;
+    let (row, rows, rows_each) = (up(&[4]), up(&[3, 4]), up(&[3, 2, 4]));
+    same("one row, values by example", search, &[&row, &x], &[None, Some(0)]);
+    same("a row an example, one set of values", search, &[&rows, &x.select(0, 0).unwrap()], &[Some(0), None]);
+    same("a row an example, values too", search, &[&rows, &x], &[Some(0), Some(0)]);
+    same("rows an example", search, &[&rows_each, &x], &[Some(0), Some(0)]);
 }
