@@ -67,7 +67,7 @@ fn the<F: Copy>() -> F {
     const { assert!(size_of::<F>() == 0, "a block function must not capture") };
     // SAFETY: F has size zero and is Copy; `unary` and its kin were given a value of it, so it is inhabited, and a
     // zero-sized value has no bytes to read.
-    unsafe { std::mem::MaybeUninit::<F>::uninit().assume_init() }
+    unsafe { std::mem::transmute_copy::<(), F>(&()) }
 }
 
 macro_rules! versions {
@@ -99,24 +99,52 @@ macro_rules! versions {
             unsafe { $body::<$($A,)* R, F>(d, s, n) }
         }
         #[doc = $doc]
-        pub const fn $maker<$($A: Copy,)* R: Copy, F: Fn($($A),*) -> R + Copy>(_: F) -> Block {
+        const fn $maker<$($A: Copy,)* R: Copy, F: Fn($($A),*) -> R + Copy>(_: F) -> Block {
             Block { avx512: $wide::<$($A,)* R, F>, avx2: $mid::<$($A,)* R, F>, base: $base::<$($A,)* R, F> }
         }
     };
 }
-versions!(unary, loop1, wide1, mid1, base1, [A 0], "The loops of a function of one value.");
-versions!(binary, loop2, wide2, mid2, base2, [A 0, B 1], "The loops of a function of two values.");
-versions!(ternary, loop3, wide3, mid3, base3, [A 0, B 1, C 2], "The loops of a function of three values.");
+versions!(any1, loop1, wide1, mid1, base1, [A 0], "The loops of a function of one value.");
+versions!(any2, loop2, wide2, mid2, base2, [A 0, B 1], "The loops of a function of two values.");
+versions!(any3, loop3, wide3, mid3, base3, [A 0, B 1, C 2], "The loops of a function of three values.");
 
-/// The loop of a function of one value that no vector unit helps (it calls a library, or branches): one version serves
-/// every ISA, which keeps the build small.
-pub const fn plain1<A: Copy, R: Copy, F: Fn(A) -> R + Copy>(_: F) -> Block {
-    Block { avx512: base1::<A, R, F>, avx2: base1::<A, R, F>, base: base1::<A, R, F> }
+// The public makers fix the type of the result: a closure whose literals were inferred as another type would write
+// elements of another size, and must not compile.
+
+/// The loops of a function of one number.
+pub const fn unary<A: Copy, F: Fn(A) -> A + Copy>(f: F) -> Block {
+    any1(f)
 }
 
-/// As [`plain1`], for a function of two values.
-pub const fn plain2<A: Copy, B: Copy, R: Copy, F: Fn(A, B) -> R + Copy>(_: F) -> Block {
-    Block { avx512: base2::<A, B, R, F>, avx2: base2::<A, B, R, F>, base: base2::<A, B, R, F> }
+/// The loops of a function of two numbers.
+pub const fn binary<A: Copy, F: Fn(A, A) -> A + Copy>(f: F) -> Block {
+    any2(f)
+}
+
+/// The loops of a function of three numbers.
+pub const fn ternary<A: Copy, F: Fn(A, A, A) -> A + Copy>(f: F) -> Block {
+    any3(f)
+}
+
+/// The loops of a comparison.
+pub const fn compare<A: Copy, F: Fn(A, A) -> bool + Copy>(f: F) -> Block {
+    any2(f)
+}
+
+/// The loops of a choice between two values.
+pub const fn select<A: Copy, F: Fn(bool, A, A) -> A + Copy>(f: F) -> Block {
+    any3(f)
+}
+
+/// The loop of a function of one number that no vector unit helps (it calls a library, or branches): one version serves
+/// every ISA, which keeps the build small.
+pub const fn plain1<A: Copy, F: Fn(A) -> A + Copy>(_: F) -> Block {
+    Block { avx512: base1::<A, A, F>, avx2: base1::<A, A, F>, base: base1::<A, A, F> }
+}
+
+/// As [`plain1`], for a function of two numbers.
+pub const fn plain2<A: Copy, F: Fn(A, A) -> A + Copy>(_: F) -> Block {
+    Block { avx512: base2::<A, A, A, F>, avx2: base2::<A, A, A, F>, base: base2::<A, A, A, F> }
 }
 
 macro_rules! prepared {
