@@ -51,7 +51,7 @@ fn nothing_to_choose_from() {
         assert!(e.to_string().contains("0]"), "{e}");
     }
     assert_eq!(x.argmax_dim(0, false).unwrap().dims(), [0]);
-    let e = x.max_dim(2, false).err().expect("an error");
+    let e = x.max_dim(2, false).expect_err("an error");
     assert!(matches!(e.kind(), ErrorKind::Axis { axis: 2, rank: 2, .. }), "{e}");
 }
 
@@ -93,7 +93,7 @@ fn quantiles_of_several_ranks_come_first() {
         let y = x.select(0, 0).unwrap().quantile(0.15, how).unwrap();
         assert!((f64s(&y)[0] - want).abs() < 1e-12, "{how:?}: {y:?}", y = f64s(&y));
     }
-    let e = x.quantile(1.5, Interpolation::Linear).err().expect("an error");
+    let e = x.quantile(1.5, Interpolation::Linear).expect_err("an error");
     assert!(e.to_string().contains("between 0 and 1, not 1.5"), "{e}");
 }
 

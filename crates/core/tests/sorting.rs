@@ -33,9 +33,9 @@ fn by_rank() {
     assert_eq!(i64s(&v), [3, 4, 1]);
     let (v, i) = x.kthvalue(2, 1, true).unwrap();
     assert_eq!((i64s(&v), i64s(&i), v.dims()), (vec![3, 5], vec![0, 0], &[2, 1][..]));
-    let e = x.topk(4, 1, true).err().expect("an error");
+    let e = x.topk(4, 1, true).expect_err("an error");
     assert!(e.to_string().contains("4 of the 3"), "{e}");
-    let e = x.kthvalue(0, 1, false).err().expect("an error");
+    let e = x.kthvalue(0, 1, false).expect_err("an error");
     assert!(e.to_string().contains("1..=3") && e.to_string().contains("not 0"), "{e}");
 }
 
@@ -47,7 +47,7 @@ fn searching() {
     let edges = Tensor::from([1.0, 2.0]);
     assert_eq!(i64s(&Tensor::from(2.0).bucketize(&edges, false).unwrap()), [1]);
     assert_eq!(i64s(&Tensor::from([[0i64, 2, 7]]).bucketize(&edges, true).unwrap()), [0, 2, 2]);
-    let e = rows.searchsorted(&Tensor::from([1i64, 2, 3]), false).err().expect("an error");
+    let e = rows.searchsorted(&Tensor::from([1i64, 2, 3]), false).expect_err("an error");
     assert!(matches!(e.kind(), ErrorKind::Shape { .. }) && e.to_string().contains("[2, 3] and [3]"), "{e}");
     let x = Tensor::from([1.0, f64::NAN, 5.0]);
     let found = x.isin(&Tensor::from([5.0, f64::NAN])).unwrap();
@@ -67,7 +67,7 @@ fn distinct_slices() {
     assert_eq!((i64s(&u.values), i64s(&u.counts)), (vec![1, 1, 2, 2, 1, 1], vec![2, 1, 1]));
     let big = Tensor::from([i64::MAX, i64::MAX - 1]).unique(None).unwrap();
     assert_eq!(big.values.numel(), 2); // not through floats
-    let e = Tensor::zeros([2, 0], DType::F32).unique(Some(0)).err().expect("an error");
+    let e = Tensor::zeros([2, 0], DType::F32).unique(Some(0)).expect_err("an error");
     assert!(e.to_string().contains("[2, 0]"), "{e}");
     assert_eq!(Tensor::zeros([0], DType::F32).unique(None).unwrap().values.dims(), [0]);
 }
@@ -79,7 +79,7 @@ fn counts() {
     let w = x.bincount(Some(&Tensor::from([0.5f32, 1.0, 2.0])), 0).unwrap();
     assert_eq!((w.dtype(), w.to_vec::<f32>().unwrap()), (DType::F32, vec![0.0, 2.5, 0.0, 1.0]));
     assert_eq!(Tensor::zeros([0], DType::I64).bincount(None, 2).unwrap().to_vec::<i64>().unwrap(), [0, 0]);
-    let e = Tensor::from([0i64, -4]).bincount(None, 0).err().expect("an error");
+    let e = Tensor::from([0i64, -4]).bincount(None, 0).expect_err("an error");
     assert!(e.to_string().contains("-4"), "{e}");
     assert!(matches!(Tensor::from([i64::MAX]).bincount(None, 0).err().unwrap().kind(), ErrorKind::Alloc { .. }));
     let h = Tensor::from([1.0, 2.0, f64::NAN, 9.0]).histc(4, 0.0, 4.0).unwrap();

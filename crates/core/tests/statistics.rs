@@ -143,7 +143,7 @@ fn elementwise_at_the_edges() {
     assert_eq!(close.unwrap().to_vec::<bool>().unwrap(), [true, false, true]);
     assert!(Tensor::from([1.0]).isclose(&Tensor::from([1.0]), Closeness { rtol: -1.0, ..Default::default() }).is_err());
     assert!(Tensor::from([1i64, 2]).equal(&Tensor::from([1i64, 2])).unwrap());
-    assert!(Tensor::from([1.0, 2.0]).fill(&Tensor::from([1.0])).is_err());
+    assert!(Tensor::from([1.0, 2.0]).fill(Tensor::from([1.0])).is_err());
     assert_eq!(f64s(&Tensor::from([1.0, 2.0]).fill(3).unwrap()), [3.0, 3.0]);
     let e = Tensor::from([1.0, 2.0]).lerp(&Tensor::from([1.0, 2.0, 3.0]), 0.5).unwrap_err();
     assert!(e.to_string().contains("2 vs 3"), "{e}");

@@ -90,7 +90,7 @@ fn smooth_l1(a: &Args<'_, Tensor>) -> One {
 
 fn huber(a: &Args<'_, Tensor>) -> One {
     let (x, y) = pair(a)?;
-    Ok(weight_of(x.huber_loss(&y, a.float_or(3, "delta", 1.0)?, reduction(a, 2)?)?, a)?)
+    weight_of(x.huber_loss(&y, a.float_or(3, "delta", 1.0)?, reduction(a, 2)?)?, a)
 }
 
 /// Newer PyTorch has a `weight` for a few losses; `None` is all that means nothing.
