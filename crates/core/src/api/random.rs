@@ -205,7 +205,7 @@ impl Tensor {
             return Err(Error::value("bernoulli", format!("a probability cannot be {p}")).operand(self));
         }
         let u = Tensor::uniform_on(self.shape().clone(), DType::F64, self.device());
-        Ok(u.lt(&self.to_dtype(DType::F64))?.to_dtype(self.dtype()))
+        Ok(u.lt(self.to_dtype(DType::F64))?.to_dtype(self.dtype()))
     }
 
     /// Ones with probability `p`, zeros otherwise, f32.
