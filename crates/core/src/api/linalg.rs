@@ -156,13 +156,13 @@ impl Tensor {
     /// The upper triangle from diagonal `k`; zeros elsewhere.
     #[track_caller]
     pub fn triu(&self, k: i64) -> Result<Tensor> {
-        self.triangle("triu", |row, col| Ok(col.ge(&(row + k))?))
+        self.triangle("triu", |row, col| col.ge(&(row + k)))
     }
 
     /// The lower triangle up to diagonal `k`; zeros elsewhere.
     #[track_caller]
     pub fn tril(&self, k: i64) -> Result<Tensor> {
-        self.triangle("tril", |row, col| Ok(col.le(&(row + k))?))
+        self.triangle("tril", |row, col| col.le(&(row + k)))
     }
 
     #[track_caller]

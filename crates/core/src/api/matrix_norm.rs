@@ -82,7 +82,7 @@ impl Tensor {
         }
         if p == 0.0 {
             // A zero counts as itself times nothing, so that the gradient is there, and is zero.
-            return self.ne(0.0)?.where_(&self.scalar_like(1.0), &(self * 0.0))?.sum_dim(dims, keepdim);
+            return self.ne(0.0)?.where_(self.scalar_like(1.0), &(self * 0.0))?.sum_dim(dims, keepdim);
         }
         if p.is_infinite() {
             let a = self.abs();
@@ -97,8 +97,8 @@ impl Tensor {
         // A zero's power is a constant, so that no infinite slope meets it.
         let a = self.abs();
         let zero = a.eq(0.0)?;
-        let powers = zero.where_(&a.scalar_like(1.0), &a)?.pow(p)?;
-        let powers = zero.where_(&a.scalar_like(0f64.powf(p)), &powers)?;
+        let powers = zero.where_(a.scalar_like(1.0), &a)?.pow(p)?;
+        let powers = zero.where_(a.scalar_like(0f64.powf(p)), &powers)?;
         Ok(root(powers.sum_dim(dims, keepdim)?, p))
     }
 
@@ -156,7 +156,7 @@ impl Tensor {
         }
         let (inverse, info) = self.inv_ex()?;
         let product = self.matrix_norm(p, [-2, -1], false)? * inverse.matrix_norm(p, [-2, -1], false)?;
-        info.eq(0)?.where_(&product, &product.scalar_like(f64::INFINITY))
+        info.eq(0)?.where_(&product, product.scalar_like(f64::INFINITY))
     }
 
     /// Distances in the `p`-norm between every row of this (`[.., n, d]`) and every row of `other` (`[.., m, d]`).

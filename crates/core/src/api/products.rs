@@ -301,7 +301,7 @@ impl Tensor {
         let part = |i: usize| -> Result<Tensor> {
             let (j, k) = ((i + 1) % 3, (i + 2) % 3);
             let at = |t: &Tensor, i: usize| t.sliced(d, i, 1, 1);
-            at(&a, j).mul(&at(&b, k))?.sub(&at(&a, k).mul(&at(&b, j))?)
+            at(&a, j).mul(at(&b, k))?.sub(&at(&a, k).mul(at(&b, j))?)
         };
         Tensor::cat(&[&part(0)?, &part(1)?, &part(2)?], d as i64)
     }

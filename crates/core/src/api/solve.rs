@@ -43,7 +43,7 @@ impl Tensor {
     pub fn logdet(&self) -> Result<Tensor> {
         self.check_matrix("logdet", true)?;
         let (sign, log) = self.slogdet()?;
-        sign.detach().lt(0.0)?.where_(&log.scalar_like(f64::NAN), &log)
+        sign.detach().lt(0.0)?.where_(log.scalar_like(f64::NAN), &log)
     }
 
     /// Inverse matrices, and for each 0 or the number (from one) of the pivot that is zero: the inverse is then NaN.
@@ -52,8 +52,8 @@ impl Tensor {
         let (n, _) = self.check_matrix("inv_ex", true)?;
         let info = self.zero_pivot()?;
         let bad = info.ne(0)?.unsqueeze(-1)?.unsqueeze(-1)?;
-        let x = bad.where_(&self.identity(n), self)?.inv()?;
-        Ok((bad.where_(&x.scalar_like(f64::NAN), &x)?, info))
+        let x = bad.where_(self.identity(n), self)?.inv()?;
+        Ok((bad.where_(x.scalar_like(f64::NAN), &x)?, info))
     }
 
     /// The solution of [`Tensor::solve`], and for each matrix 0 or the number (from one) of the pivot that is zero: the
@@ -63,10 +63,10 @@ impl Tensor {
         let (n, _) = self.check_matrix("solve_ex", true)?;
         let info = self.zero_pivot()?;
         let bad = info.ne(0)?.unsqueeze(-1)?.unsqueeze(-1)?;
-        let x = bad.where_(&self.identity(n), self)?.solve(b)?;
+        let x = bad.where_(self.identity(n), self)?.solve(b)?;
         let vector = self.is_vector_rhs(b);
         let bad = if vector { bad.squeeze(-1)? } else { bad };
-        Ok((bad.where_(&x.scalar_like(f64::NAN), &x)?, info))
+        Ok((bad.where_(x.scalar_like(f64::NAN), &x)?, info))
     }
 
     /// The number (from one) of the first zero pivot of each matrix as i32; 0 where there is none.
@@ -84,7 +84,7 @@ impl Tensor {
         let beyond = Tensor::constant(Scalar::I(n as i64 + 1), DType::I64, self.device());
         let first = zero.where_(&(i + 1), &beyond)?.amin([-2, -1], false)?;
         first
-            .gt(&Tensor::constant(Scalar::I(n as i64), DType::I64, self.device()))?
+            .gt(Tensor::constant(Scalar::I(n as i64), DType::I64, self.device()))?
             .where_(0i64, &first)
             .map(|t| t.to_dtype(DType::I32))
     }

@@ -79,7 +79,7 @@ fn skew(x: &Tensor) -> Tensor {
 /// `x / d`, and 0 where both are 0.
 fn over(x: &Tensor, d: &Tensor) -> Result<Tensor> {
     let nothing = x.eq(0.0)?.logical_and(&d.eq(0.0)?)?;
-    x.div(&nothing.where_(&d.scalar_like(1.0), d)?)
+    x.div(&nothing.where_(d.scalar_like(1.0), d)?)
 }
 
 /// `X` with `X A = B`, `A` triangular.
@@ -148,7 +148,7 @@ fn eigh(g: &Tensor, y: &Tensor, a: &Tensor) -> Result<Tensor> {
     let [w, v] = unpack(Linalg::Eigh, y, m, n)?;
     let [gw, gv] = unpack(Linalg::Eigh, g, m, n)?;
     let same = on_diagonal(n, a)?;
-    let e = same.where_(&w.scalar_like(1.0), &(row(&w)? - column(&w)?))?;
+    let e = same.where_(w.scalar_like(1.0), &(row(&w)? - column(&w)?))?;
     let inner = same.where_(&row(&gw)?, &over(&v.mt().matmul(&gv)?, &e)?)?;
     v.matmul(&inner)?.matmul(&v.mt())
 }
@@ -225,9 +225,9 @@ fn cofactor(g: &Tensor, a: &Tensor) -> Result<Tensor> {
     let h = u.mt().matmul(g)?.matmul(&vh.mt())?;
     // [.., i, j, l]: the singular value l, or 1 where l is i or j
     let skipped = same.unsqueeze(1)?.logical_or(&same.unsqueeze(0)?)?;
-    let others = skipped.where_(&s.scalar_like(1.0), &row(&row(&s)?)?)?.prod_dim(-1, false)?;
-    let others = same.where_(&s.scalar_like(0.0), &others)?;
-    let diagonal = same.where_(&h, &h.scalar_like(0.0))?.sum_dim(-1, false)?;
+    let others = skipped.where_(s.scalar_like(1.0), &row(&row(&s)?)?)?.prod_dim(-1, false)?;
+    let others = same.where_(s.scalar_like(0.0), &others)?;
+    let diagonal = same.where_(&h, h.scalar_like(0.0))?.sum_dim(-1, false)?;
     let along = others.matmul(&column(&diagonal)?)?; // [.., n, 1]
     let k = same.where_(&along, &(-(h.mt() * others)))?;
     singular.where_(&(u.matmul(&k)?.matmul(&vh)? * sign), &smooth)
