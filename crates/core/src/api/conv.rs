@@ -6,6 +6,7 @@ use crate::{
     op::{Conv, ConvKind, ConvParams, Op},
 };
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 type Extents = SmallVec<[usize; 3]>;
 
@@ -250,7 +251,7 @@ fn convolve(
         weight: t.weight.shape().clone(),
         output: shape.clone(),
     };
-    let y = t.x.make(Op::Conv(conv), &[&t.x, &t.weight], shape, t.x.dtype());
+    let y = t.x.make(Op::Conv(Arc::new(conv)), &[&t.x, &t.weight], shape, t.x.dtype());
     t.finish(op, y)
 }
 
@@ -314,7 +315,7 @@ fn transpose(
         weight: t.weight.shape().clone(),
         output: t.x.shape().clone(),
     };
-    let mut y = t.x.make(Op::Conv(conv), &[&t.x, &t.weight], shape, t.x.dtype());
+    let mut y = t.x.make(Op::Conv(Arc::new(conv)), &[&t.x, &t.weight], shape, t.x.dtype());
     for a in (0..d).filter(|&a| extra[a] > padding[a]) {
         y = y.pad_axis(a + 2, 0, extra[a])?.sliced(a + 2, padding[a], 1, lengths[a]);
     }

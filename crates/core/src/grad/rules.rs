@@ -7,6 +7,7 @@ use crate::{
     view::ViewOp,
 };
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 type Parts = SmallVec<[Option<Tensor>; 3]>;
 
@@ -173,7 +174,7 @@ fn conv(c: &Conv, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Parts> {
     let make = |kind: ConvKind, a: &Tensor, b: &Tensor| {
         let c = c.with_kind(kind);
         let shape = c.shape().clone();
-        g.make(Op::Conv(c), &[a, b], shape, g.dtype())
+        g.make(Op::Conv(Arc::new(c)), &[a, b], shape, g.dtype())
     };
     let (a, b) = (&x[0], &x[1]);
     let (da, db) = match c.kind {

@@ -131,7 +131,7 @@ fn conv(kind: ConvKind, groups: usize, spatial: usize) -> (Conv, Tensor, Tensor)
 }
 
 fn apply(c: &Conv, a: &Tensor, b: &Tensor) -> Tensor {
-    a.make(Op::Conv(c.clone()), &[a, b], c.shape().clone(), a.dtype())
+    a.make(Op::Conv(std::sync::Arc::new(c.clone())), &[a, b], c.shape().clone(), a.dtype())
 }
 
 #[test]

@@ -234,7 +234,7 @@ impl Batch {
         let scaled = |s: &Shape, axis: usize| s.with(axis, s[axis] * n);
         let build = |op: Conv, a: &Tensor, b: &Tensor| {
             let shape = op.shape().clone();
-            Tensor::build(Op::Conv(op), &[a, b], shape, t.dtype(), t.device(), t.location())
+            Tensor::build(Op::Conv(std::sync::Arc::new(op)), &[a, b], shape, t.dtype(), t.device(), t.location())
         };
         let one_weight = c.kind != ConvKind::WeightGrad && !self.done.contains_key(&b.id());
         if one_weight {

@@ -67,7 +67,7 @@ pub enum Op {
         axis: usize,
     },
     /// A convolution or one of its two gradients.
-    Conv(Conv),
+    Conv(Arc<Conv>),
     /// An operation that is a library routine on every device.
     Host(HostOp),
     /// A user's operation.

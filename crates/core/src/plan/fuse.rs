@@ -71,14 +71,12 @@ pub struct Fused {
 pub fn fuse(l: &Lowered, age: &[u64], limits: &Limits) -> Fused {
     let live = live(l);
     let mut f = Fuser { items: &l.items, groups: vec![], place: vec![Place::Dead; l.items.len()], limits };
-    for i in 0..l.items.len() {
-        if live[i] {
-            f.place[i] = match l.items[i].kind {
-                Kind::Leaf(_) | Kind::Scalar(_) | Kind::Iota | Kind::Rand(_) => Place::Source,
-                Kind::Opaque(_) => f.alone(i, true),
-                _ => f.assign(i),
-            };
-        }
+    for (i, _) in live.iter().enumerate().filter(|(_, live)| **live) {
+        f.place[i] = match l.items[i].kind {
+            Kind::Leaf(_) | Kind::Scalar(_) | Kind::Iota | Kind::Rand(_) => Place::Source,
+            Kind::Opaque(_) => f.alone(i, true),
+            Kind::Ewise(_) | Kind::Cast | Kind::Copy | Kind::Reduce(..) | Kind::Gather(_) => f.assign(i),
+        };
     }
     f.merge_siblings();
     let (place, groups) = f.settle();
@@ -324,7 +322,9 @@ impl Fuser<'_> {
     /// Groups of one rank and space that read the same buffer become one kernel with several outputs.
     fn merge_siblings(&mut self) {
         use std::collections::HashMap;
-        let mut seen: HashMap<(usize, usize, Shape, Option<SmallVec<[usize; 6]>>), usize> = HashMap::new();
+        /// What is read, at which rank, over which space and axes.
+        type Reads = (usize, usize, Shape, Option<SmallVec<[usize; 6]>>);
+        let mut seen: HashMap<Reads, usize> = HashMap::new();
         for g in 0..self.groups.len() {
             if self.groups[g].opaque || self.groups[g].merged_into.is_some() {
                 continue;

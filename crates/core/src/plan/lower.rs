@@ -64,7 +64,7 @@ pub enum Opaque {
     /// Batched matrix product, strided inputs.
     Matmul,
     /// Convolution or a gradient of it.
-    Conv(Conv),
+    Conv(Arc<Conv>),
     /// A host routine.
     Host(HostOp),
     /// A user's operation.

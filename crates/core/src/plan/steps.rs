@@ -64,7 +64,7 @@ pub enum Step {
     /// A convolution or a gradient of one.
     Conv {
         /// Geometry.
-        spec: Conv,
+        spec: Arc<Conv>,
         /// Element type.
         dtype: DType,
         /// a, b and the result.

@@ -53,12 +53,14 @@ impl Transposition {
     /// # Safety
     /// Every address lies in its buffer, and the buffers do not overlap.
     pub unsafe fn run(&self, bases: super::exec::Bases<'_>) {
-        // SAFETY (all arms): passed on; the types have the element's size.
-        match self.size {
-            1 => unsafe { self.typed::<u8>(bases) },
-            2 => unsafe { self.typed::<u16>(bases) },
-            4 => unsafe { self.typed::<u32>(bases) },
-            _ => unsafe { self.typed::<u64>(bases) },
+        // SAFETY: passed on; the types have the element's size.
+        unsafe {
+            match self.size {
+                1 => self.typed::<u8>(bases),
+                2 => self.typed::<u16>(bases),
+                4 => self.typed::<u32>(bases),
+                _ => self.typed::<u64>(bases),
+            }
         }
     }
 

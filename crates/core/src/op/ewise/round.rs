@@ -167,7 +167,7 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
             let f = d.floor();
             if d - f > 0.5 { f + 1.0 } else { f }
         } else {
-            (a - a).copysign(a / b)
+            0f32.copysign(a / b)
         }
     })),
     f64: Some(binary(|a: f64, b: f64| {
@@ -180,7 +180,7 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
             let f = d.floor();
             if d - f > 0.5 { f + 1.0 } else { f }
         } else {
-            (a - a).copysign(a / b)
+            0f64.copysign(a / b)
         }
     })),
     i64: Some(plain2(|a: i64, b: i64| {
