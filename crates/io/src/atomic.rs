@@ -19,7 +19,6 @@ use std::{
 /// a pipe) is written directly.
 ///
 /// ```
-/// use std::io::Write;
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let path = dir.path().join("log.txt");
 /// gradus_io::atomic_write(&path, |w| Ok(w.write_all(b"first")?))?;

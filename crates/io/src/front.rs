@@ -31,6 +31,10 @@ impl Format {
             return Ok(Format::Npy);
         }
         if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+            // PyTorch writes its pickle first; archives that others zipped anew are in any order.
+            if Archive::first_name(bytes).is_some_and(pt::is_root_pickle) {
+                return Ok(Format::Pt);
+            }
             let is_pt = Archive::open(bytes, Format::Npz)?.names().any(pt::is_root_pickle);
             return Ok(if is_pt { Format::Pt } else { Format::Npz });
         }

@@ -90,8 +90,8 @@ fn write(w: &mut dyn std::io::Write, state: &StateDict, compression: Compression
     npy::refuse_metadata(state, Format::Npz)?;
     let mut zip = Writer::new(w);
     for (name, tensor) in state.iter() {
-        let bytes = npy::encode(name, tensor, Format::Npz)?;
-        zip.add(&format!("{name}.npy"), &bytes, compression == Compression::Deflated)?;
+        let (header, data) = npy::encode(name, tensor, Format::Npz)?;
+        zip.add(&format!("{name}.npy"), [&header, &data], compression == Compression::Deflated)?;
     }
     zip.finish()
 }

@@ -17,7 +17,7 @@ use crate::{
     error::shorten, strided,
 };
 use gradus_core::{DType, Tensor};
-use std::{io::Write, path::Path};
+use std::path::Path;
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 const MAX_RANK: usize = 64;
@@ -145,14 +145,19 @@ pub fn inspect(bytes: &[u8]) -> Result<Info> {
 
 /// The bytes that [`save`] writes.
 pub fn to_bytes(tensor: &Tensor) -> Result<Vec<u8>> {
-    encode(UNNAMED, tensor, Format::Npy)
+    let (mut header, data) = encode(UNNAMED, tensor, Format::Npy)?;
+    header.extend(data);
+    Ok(header)
 }
 
 /// Writes an array, whole or not at all. NumPy has no bf16: cast such a tensor to f32 first.
 pub fn save(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let path = path.as_ref();
-    let bytes = to_bytes(tensor).map_err(|e| e.with_path(path))?;
-    atomic_write(path, |w| Ok(w.write_all(&bytes)?))
+    let (header, data) = encode(UNNAMED, tensor, Format::Npy).map_err(|e| e.with_path(path))?;
+    atomic_write(path, |w| {
+        w.write_all(&header)?;
+        Ok(w.write_all(&data)?)
+    })
 }
 
 pub(crate) fn save_state(path: &Path, state: &StateDict) -> Result<()> {
@@ -173,7 +178,8 @@ pub(crate) fn refuse_metadata(state: &StateDict, format: Format) -> Result<()> {
     }
 }
 
-pub(crate) fn encode(name: &str, tensor: &Tensor, format: Format) -> Result<Vec<u8>> {
+/// The header and the elements.
+pub(crate) fn encode(name: &str, tensor: &Tensor, format: Format) -> Result<(Vec<u8>, Vec<u8>)> {
     let descr = match tensor.dtype() {
         DType::Bool => "|b1",
         DType::U8 => "|u1",
@@ -201,11 +207,6 @@ pub(crate) fn encode(name: &str, tensor: &Tensor, format: Format) -> Result<Vec<
         return Err(Error::unsupported(format, format!("a shape of {} axes is too long", dims.len())));
     };
     let data = tensor.to_bytes().map_err(|e| Error::tensor(name, e))?;
-    let mut out = Vec::with_capacity(before + text.len() + data.len());
-    out.write_all(MAGIC)?;
-    out.write_all(&[1, 0])?;
-    out.write_all(&len.to_le_bytes())?;
-    out.write_all(text.as_bytes())?;
-    out.write_all(&data)?;
-    Ok(out)
+    let header = [MAGIC, &[1, 0], &len.to_le_bytes(), text.as_bytes()].concat();
+    Ok((header, data))
 }

@@ -94,11 +94,17 @@ impl<'a> Archive<'a> {
         Ok(c)
     }
 
+    /// What the first file is called, without a look at the directory, which a broken archive may lack.
+    pub fn first_name(bytes: &[u8]) -> Option<&str> {
+        let len = u16::from_le_bytes(*bytes.get(26..28)?.first_chunk()?);
+        std::str::from_utf8(bytes.get(30..30 + usize::from(len))?).ok()
+    }
+
     /// The number of entries and the place of the first, from the record at the file's end.
     fn directory(&self) -> Result<(u64, u64)> {
         let from = self.bytes.len().saturating_sub(END_LEN + usize::from(u16::MAX));
         let tail = self.bytes.get(from..).unwrap_or_default();
-        let Some(end) = tail.windows(4).rposition(|w| w == END.to_le_bytes()) else {
+        let Some(end) = tail.windows(END_LEN).rposition(|w| w.starts_with(&END.to_le_bytes())) else {
             return Err(Error::malformed(self.format, "the end of a zip archive", "none")
                 .at(self.bytes.len() as u64)
                 .hint("the file was not written, or not copied, to its end"));

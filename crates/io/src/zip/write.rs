@@ -38,14 +38,18 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Adds a file.
-    pub fn add(&mut self, name: &str, content: &[u8], deflate: bool) -> Result<()> {
+    /// Adds a file of these parts, one after the other.
+    pub fn add(&mut self, name: &str, parts: [&[u8]; 2], deflate: bool) -> Result<()> {
         let Ok(name_len) = u16::try_from(name.len()) else {
             return Err(Error::unsupported(Format::Npz, format!("a name of {} bytes is too long", name.len())));
         };
-        let packed = deflate.then(|| miniz_oxide::deflate::compress_to_vec(content, 6));
-        let stored = packed.as_deref().unwrap_or(content);
-        let (size, stored_len, local) = (content.len() as u64, stored.len() as u64, self.at);
+        let packed: Option<Vec<u8>> = deflate.then(|| miniz_oxide::deflate::compress_to_vec(&parts.concat(), 6));
+        let packed = packed.as_deref().map(|p| [p]);
+        let stored: &[&[u8]] = packed.as_ref().map_or(&parts, |p| p);
+        let total = |parts: &[&[u8]]| parts.iter().map(|p| p.len() as u64).sum::<u64>();
+        let (size, stored_len, local) = (total(&parts), total(stored), self.at);
+        let mut crc = crc32fast::Hasher::new();
+        parts.iter().for_each(|p| crc.update(p));
 
         // Version 4.5 reads 64-bit fields, 2.0 the rest.
         let large = is_large(size) || is_large(stored_len);
@@ -56,7 +60,7 @@ impl<'a> Writer<'a> {
         common.extend(if deflate { DEFLATED } else { STORED }.to_le_bytes());
         common.extend([0, 0]); // time
         common.extend(DATE.to_le_bytes());
-        common.extend(crc32fast::hash(content).to_le_bytes());
+        common.extend(crc.finalize().to_le_bytes());
         // The 64-bit field has both sizes or none.
         let full = |x: u64| if large { [0xff; 4] } else { low(x) };
         common.extend(full(stored_len));
@@ -70,7 +74,9 @@ impl<'a> Writer<'a> {
         self.put(&(extra.len() as u16).to_le_bytes())?;
         self.put(name.as_bytes())?;
         self.put(&extra)?;
-        self.put(stored)?;
+        for part in stored {
+            self.put(part)?;
+        }
 
         let place = is_large(local).then_some(local);
         let extra = field64(&sizes.into_iter().chain(place).collect::<Vec<_>>());
