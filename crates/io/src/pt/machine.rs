@@ -57,11 +57,11 @@ impl<'c, 'a> Machine<'c, 'a> {
             POP => {
                 // On a mark alone, POP takes the mark: protocol 1 writes that for tuples inside themselves.
                 if self.pop().is_err() {
-                    self.to_mark()?;
+                    self.pop_to_mark()?;
                 }
                 return Ok(());
             }
-            POP_MARK => return self.to_mark().map(drop),
+            POP_MARK => return self.pop_to_mark().map(drop),
             DUP => self.top()?,
             NONE => Value::None,
             NEWTRUE => Value::Bool(true),
@@ -115,11 +115,11 @@ impl<'c, 'a> Machine<'c, 'a> {
             EMPTY_DICT => self.heap.add(Object::Dict(vec![]))?,
             EMPTY_TUPLE => self.heap.add(Object::Tuple(vec![]))?,
             LIST | FROZENSET => {
-                let items = self.to_mark()?;
+                let items = self.pop_to_mark()?;
                 self.heap.add(Object::List(items))?
             }
             TUPLE => {
-                let items = self.to_mark()?;
+                let items = self.pop_to_mark()?;
                 self.heap.add(Object::Tuple(items))?
             }
             TUPLE1 | TUPLE2 | TUPLE3 => {
@@ -131,7 +131,7 @@ impl<'c, 'a> Machine<'c, 'a> {
                 self.heap.add(Object::Tuple(items))?
             }
             DICT => {
-                let items = self.to_mark()?;
+                let items = self.pop_to_mark()?;
                 let pairs = pairs(&items)?;
                 self.heap.add(Object::Dict(pairs))?
             }
@@ -140,7 +140,7 @@ impl<'c, 'a> Machine<'c, 'a> {
                 return self.extend(&[item]);
             }
             APPENDS | ADDITEMS => {
-                let items = self.to_mark()?;
+                let items = self.pop_to_mark()?;
                 return self.extend(&items);
             }
             SETITEM => {
@@ -148,7 +148,7 @@ impl<'c, 'a> Machine<'c, 'a> {
                 return self.update(vec![(key, value)]);
             }
             SETITEMS => {
-                let items = self.to_mark()?;
+                let items = self.pop_to_mark()?;
                 return self.update(pairs(&items)?);
             }
             BINPUT => {
@@ -217,7 +217,7 @@ impl<'c, 'a> Machine<'c, 'a> {
     }
 
     /// The values above the last mark, which goes.
-    fn to_mark(&mut self) -> Result<Vec<Value<'a>>> {
+    fn pop_to_mark(&mut self) -> Result<Vec<Value<'a>>> {
         let mark = self.marks.pop().ok_or_else(|| malformed("a mark on the stack", "none"))?;
         Ok(self.stack.split_off(mark.min(self.stack.len())))
     }

@@ -100,24 +100,13 @@ impl<'a> Heap<'a> {
     }
 
     pub fn get(&self, value: Value<'a>) -> Option<&Object<'a>> {
-        match value {
-            Value::Ref(at) => self.0.get(at as usize),
-            Value::None
-            | Value::Bool(_)
-            | Value::Int(_)
-            | Value::Big(_)
-            | Value::Float(_)
-            | Value::Str(_)
-            | Value::Bytes(_)
-            | Value::Global(_) => None,
-        }
+        let Value::Ref(at) = value else { return None };
+        self.0.get(at as usize)
     }
 
     pub fn get_mut(&mut self, value: Value<'a>) -> Option<&mut Object<'a>> {
-        match value {
-            Value::Ref(at) => self.0.get_mut(at as usize),
-            _ => None,
-        }
+        let Value::Ref(at) = value else { return None };
+        self.0.get_mut(at as usize)
     }
 
     pub fn view(&self, at: u32) -> Option<&View<'a>> {
