@@ -177,3 +177,64 @@ fn a_file_cut_short_says_so() {
         assert!(e.to_string().contains("not copied, to its end"), "{e}");
     }
 }
+
+/// A legacy file with one storage of floats 0, 1, .. and tensors `t0`, `t1`, .. over it: offset, shape and strides.
+fn views(numel: i64, views: &[(i64, &[i64], &[i64])]) -> Vec<u8> {
+    let int = |i: &i64| [b"\x8a\x08", &i.to_le_bytes()[..]].concat();
+    let text = |s: &str| [b"X", &(s.len() as u32).to_le_bytes()[..], s.as_bytes()].concat();
+    let tuple = |items: &[i64]| [b"(", &items.iter().flat_map(int).collect::<Vec<_>>()[..], b"t"].concat();
+    let storage =
+        [b"(", &text("storage")[..], b"ctorch\nFloatStorage\n", &text("k"), &text("cpu"), &int(&numel), b"NtQ"];
+    let storage = storage.concat();
+    let mut pickle = b"}(".to_vec();
+    for (i, (offset, shape, strides)) in views.iter().enumerate() {
+        pickle.extend(text(&format!("t{i}")));
+        pickle.extend(b"ctorch._utils\n_rebuild_tensor_v2\n(");
+        pickle.extend([&storage[..], &int(offset), &tuple(shape), &tuple(strides), b"\x89}tR"].concat());
+    }
+    pickle.push(b'u');
+    let mut bytes = legacy(&pickle);
+    bytes.truncate(bytes.len() - 2); // the empty list of keys
+    bytes.extend([b"](", &text("k")[..], b"e.", &numel.to_le_bytes()].concat());
+    bytes.extend((0..numel).flat_map(|x| (x as f32).to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn views_are_held_to_their_storage() {
+    let windows = gradus_io::from_bytes(&views(4, &[(0, &[3, 2], &[1, 1]), (1, &[2], &[2])])).unwrap();
+    assert_eq!(f32s(windows.tensor("t0").unwrap()), [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]);
+    assert_eq!(f32s(windows.tensor("t1").unwrap()), [1.0, 3.0]);
+    for view in [
+        (0, &[5][..], &[1][..]),
+        (4, &[1], &[1]),
+        (0, &[2], &[4]),
+        (0, &[2, 2], &[1]),
+        (-1, &[1], &[1]),
+        (0, &[-1], &[1]),
+        (0, &[2], &[-1]),
+        (0, &[i64::MAX, i64::MAX], &[0, 0]),
+        (0, &[2], &[i64::MAX]),
+    ] {
+        let e = gradus_io::from_bytes(&views(4, &[view])).unwrap_err();
+        assert!(matches!(e.kind(), ErrorKind::Malformed { .. }), "{view:?}: {e}");
+    }
+}
+
+#[test]
+fn an_expanded_tensor_takes_no_memory_before_it_is_read() {
+    let state = gradus_io::from_bytes(&views(4, &[(3, &[1 << 40, 1], &[0, 1])])).unwrap();
+    let t = state.tensor("t0").unwrap();
+    assert_eq!(t.dims(), [1 << 40, 1]);
+    assert_eq!(t.select(0, 1 << 39).unwrap().item::<f32>().unwrap(), 3.0);
+}
+
+#[test]
+fn views_do_not_multiply_a_storage_without_end() {
+    // 1000 different views of nearly all of 40,000 bytes.
+    let shapes: Vec<[i64; 1]> = (0..1000).map(|i| [10_000 - i]).collect();
+    let many: Vec<(i64, &[i64], &[i64])> = shapes.iter().map(|s| (0, &s[..], &[1i64][..])).collect();
+    let e = gradus_io::from_bytes(&views(10_000, &many)).unwrap_err();
+    assert!(e.to_string().contains("at most 8 times a storage's bytes") && e.to_string().contains("clone()"), "{e}");
+    assert!(gradus_io::from_bytes(&views(10_000, &many[..8])).is_ok());
+}
