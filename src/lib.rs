@@ -2,10 +2,14 @@
 #![warn(missing_docs)]
 
 pub use gradus_core::*;
+pub use gradus_data as data;
+pub use gradus_io as io;
+pub use gradus_optim as optim;
 pub use gradus_scalar as scalar;
 
 /// What most programs want in scope.
 pub mod prelude {
-    pub use gradus_core::{DType, Device, Element, Result, Scalar, Shape, Tensor, manual_seed, no_grad};
+    pub use gradus_core::{DType, Device, Element, NewAxis, Result, Scalar, Shape, Tensor, manual_seed, no_grad, s};
+    pub use gradus_optim::{Adam, Optimizer, Sgd};
     pub use gradus_scalar::{constant, var};
 }
