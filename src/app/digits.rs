@@ -64,7 +64,7 @@ fn shifted(x: &Tensor) -> Result<Tensor> {
 
 /// How many are right, and how often digit `i` was read as `j` (at `10 i + j`).
 fn test(model: &Convnet, images: &Tensor, labels: &Tensor) -> Result<(usize, Vec<usize>)> {
-    let (read, _) = (no_grad(|| model.forward(images))?.argmax_dim(1, false)?, ());
+    let read = no_grad(|| model.forward(images))?.argmax_dim(1, false)?;
     let (read, labels) = (read.to_vec::<i64>()?, labels.to_vec::<i64>()?);
     let mut confusion = vec![0; 100];
     for (&r, &l) in read.iter().zip(&labels) {

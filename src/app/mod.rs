@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
-gradus: trains a convnet on 1,437 handwritten digits that are inside this program,
-tests it on 360 others, and saves it.
+gradus: trains a convnet on 1,438 handwritten digits that are inside this program,
+tests it on 359 others, and saves it.
 
 usage: gradus [--epochs N] [--seed N] [--out FILE]
 
