@@ -180,8 +180,9 @@ fn address(k: &Kernel, a: &Access, row: usize, col: usize, lookup: impl Fn(usize
     let mut index = vec![0isize; k.map.len() + k.reduce.len()];
     let unravel = |mut l: usize, dims: &[usize], index: &mut [isize]| {
         for d in (0..dims.len()).rev() {
-            index[d] = (l % dims[d]) as isize;
-            l /= dims[d];
+            let n = dims[d].max(1); // an empty axis has no point, but rows still have values
+            index[d] = (l % n) as isize;
+            l /= n;
         }
     };
     unravel(row, &k.map, &mut index);

@@ -148,12 +148,20 @@ impl ReduceOp {
         }
     }
 
-    /// What it starts from, in a compute type.
+    /// What it starts from.
     pub fn identity(self, dtype: DType) -> Scalar {
-        let ends = |lo: bool| match dtype.compute() {
+        // Of the type itself, not of the registers: what a narrow integer cannot hold would wrap around.
+        let int = |lo: bool, min: i64, max: i64| Scalar::I(if lo { min } else { max });
+        let ends = |lo: bool| match dtype {
             DType::Bool => Scalar::B(!lo),
-            DType::I64 => Scalar::I(if lo { i64::MIN } else { i64::MAX }),
-            _ => Scalar::F(if lo { f64::NEG_INFINITY } else { f64::INFINITY }),
+            DType::U8 => int(lo, 0, u8::MAX as i64),
+            DType::I8 => int(lo, i8::MIN as i64, i8::MAX as i64),
+            DType::I16 => int(lo, i16::MIN as i64, i16::MAX as i64),
+            DType::I32 => int(lo, i32::MIN as i64, i32::MAX as i64),
+            DType::I64 => int(lo, i64::MIN, i64::MAX),
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
+                Scalar::F(if lo { f64::NEG_INFINITY } else { f64::INFINITY })
+            }
         };
         match self {
             ReduceOp::Sum => Scalar::I(0).cast(dtype),
