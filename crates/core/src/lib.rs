@@ -18,7 +18,9 @@ mod shape;
 mod view;
 
 pub use api::arith::Operand;
-pub use api::{IntoData, get_rng_state, manual_seed, set_rng_state};
+pub use api::{
+    Graph, IntoData, PrintOptions, get_rng_state, manual_seed, print_options, set_print_options, set_rng_state,
+};
 pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, ErrorKind, Result};

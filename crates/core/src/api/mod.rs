@@ -28,6 +28,8 @@ mod stats;
 mod unary;
 
 pub use create::IntoData;
+pub use display::{PrintOptions, print_options, set_print_options};
+pub use print_graph::Graph;
 pub use random::{get_rng_state, manual_seed, set_rng_state};
 
 use crate::{Axes, DType, Device, Error, ErrorKind, Result, Shape, Tensor};
