@@ -1,7 +1,7 @@
 //! Gradients: reverse mode as a pass over the graph that builds more graph.
 //!
 //! [`Tensor::backward`] walks from the loss to the variables, users before inputs. At each node it has the gradient of
-//! the loss for that node's result; the node's *rule* ([`rules`], and one formula a row in the elementwise table) turns
+//! the loss for that node's result; the node's *rule* (`rules`, and one formula a row in the elementwise table) turns
 //! it into gradients for the inputs; contributions to one node are added up. Rules are formulas over tensors, so what
 //! comes out is ordinary graph: it runs fused with the forward pass, and it can be differentiated again.
 //!

@@ -22,12 +22,14 @@
 //! WGSL. The order of every reduction is part of the meaning ([`Order`]), so results have the same bits on any number of
 //! threads.
 
+mod collapse;
 pub mod emit;
 pub mod oracle;
 pub mod rand;
 mod show;
 mod verify;
 
+pub use collapse::collapse;
 pub use verify::verify;
 
 use crate::{

@@ -1,13 +1,13 @@
 //! The plan: from the part of the graph that is wanted and not yet computed to a short list of kernels.
 //!
-//! 1. [`linear`] walks the graph once, in order, and takes a hash of its *structure*: operations, shapes, types, strides,
+//! 1. `linear` walks the graph once, in order, and takes a hash of its *structure*: operations, shapes, types, strides,
 //!    and who is wanted. Values are not part of it: buffers, their offsets, scalars and random seeds are arguments.
-//! 2. [`cache`] looks the hash up. A training step is planned once and replayed after that.
-//! 3. [`lower`] turns nodes into *items*: views become strides on the edges, aliases vanish, equal items become one.
-//! 4. [`fuse`] puts items into groups, each of which becomes one kernel.
-//! 5. [`codegen`] writes the kernel of each group.
-//! 6. [`memory`] lays intermediate buffers into one arena, by lifetime.
-//! 7. [`run`] executes the steps and gives the nodes their values.
+//! 2. `cache` looks the hash up. A training step is planned once and replayed after that.
+//! 3. `lower` turns nodes into *items*: views become strides on the edges, aliases vanish, equal items become one.
+//! 4. `fuse` puts items into groups, each of which becomes one kernel.
+//! 5. `codegen` writes the kernel of each group.
+//! 6. `memory` lays intermediate buffers into one arena, by lifetime.
+//! 7. `run` executes the steps and gives the nodes their values.
 
 mod cache;
 mod codegen;

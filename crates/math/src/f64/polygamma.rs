@@ -89,7 +89,8 @@ pub fn polygamma(n: u32, x: f64) -> f64 {
     }
     let nf = n as f64;
     let sign = if n % 2 == 1 { 1.0 } else { -1.0 };
-    if x > 0.0 || x == x.floor() || x.is_nan() {
+    // Beyond order 170 the factorial is infinite, and a reflection would only take long to say so.
+    if x > 0.0 || x == x.floor() || x.is_nan() || n > 170 {
         return sign * gamma(nf + 1.0) * zeta(nf + 1.0, x);
     }
     // ψn(x) = (-1)^n ψn(1-x) - π dⁿ/dxⁿ cot(πx).

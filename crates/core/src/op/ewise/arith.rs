@@ -314,7 +314,7 @@ pub static RELU: Ewise = Ewise {
     f64: Some(unary(|a: f64| if a <= 0.0 { 0.0 } else { a })),
     i64: Some(unary(|a: i64| a.max(0))),
     bool: None,
-    c: "({0} <= 0 ? ({0} - {0}) : {0})",
+    c: "({0} <= 0 ? 0 : {0})",
     c_int: "({0} < 0 ? 0 : {0})",
     wgsl: "select({0}, 0.0, {0} <= 0.0)",
     wgsl_int: "max({0}, 0)",

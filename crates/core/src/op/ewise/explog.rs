@@ -135,9 +135,9 @@ pub static SIGMOID: Ewise = Ewise {
     f64: Some(plain1(gradus_math::f64::sigmoid)),
     i64: None,
     bool: None,
-    c: "(1 / (1 + exp(-{0})))",
+    c: "g_sigmoid({0})",
     c_int: "",
-    wgsl: "(1.0 / (1.0 + exp(-{0})))",
+    wgsl: "g_sigmoid({0})",
     wgsl_int: "",
     vjp: Vjp::Rules(&[|g, y, _| g * y * (1.0 - y)]),
 };

@@ -118,8 +118,8 @@ pub static FMOD: Ewise = Ewise {
     i64: Some(plain2(|a: i64, b: i64| a.wrapping_rem(if b == 0 { 1 } else { b }))),
     bool: None,
     c: "fmod({0}, {1})",
-    c_int: "({0} % {1})",
-    wgsl: "({0} % {1})",
+    c_int: "g_ifmod({0}, {1})",
+    wgsl: "g_fmod({0}, {1})",
     wgsl_int: "({0} % {1})",
     vjp: Vjp::Rules(&[|g, _, _| g.clone(), |g, _, x| -(g * (&x[0] / &x[1]).trunc())]),
 };
@@ -191,7 +191,7 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
     bool: None,
     c: "g_floor_divide({0}, {1})",
     c_int: "g_ifloor_divide({0}, {1})",
-    wgsl: "floor({0} / {1})",
+    wgsl: "g_floor_divide({0}, {1})",
     wgsl_int: "g_ifloor_divide({0}, {1})",
     vjp: Vjp::Zero,
 };
@@ -207,7 +207,7 @@ pub static TRUNC_DIVIDE: Ewise = Ewise {
     i64: Some(plain2(|a: i64, b: i64| a.wrapping_div(if b == 0 { 1 } else { b }))),
     bool: None,
     c: "trunc({0} / {1})",
-    c_int: "({0} / {1})",
+    c_int: "g_idivide({0}, {1})",
     wgsl: "trunc({0} / {1})",
     wgsl_int: "({0} / {1})",
     vjp: Vjp::Zero,

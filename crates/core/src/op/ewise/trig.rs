@@ -226,7 +226,7 @@ pub static HYPOT: Ewise = Ewise {
     bool: None,
     c: "hypot({0}, {1})",
     c_int: "",
-    wgsl: "length(vec2<f32>({0}, {1}))",
+    wgsl: "g_hypot({0}, {1})",
     wgsl_int: "",
     vjp: Vjp::Rules(&[|g, y, x| g * &x[0] / y, |g, y, x| g * &x[1] / y]),
 };
