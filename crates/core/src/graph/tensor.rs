@@ -208,7 +208,10 @@ impl Tensor {
             Op::Detach | Op::WithVjp(_) => inputs[0].0.value(),
             _ => None,
         };
-        let inputs = if value.is_some() && !tracked { Inputs::new() } else { inputs };
+        // A detached variable stays linked to it, so that a missing gradient can be explained; a variable has no history
+        // that this would keep alive.
+        let explains = matches!(op, Op::Detach) && inputs[0].var_id().is_some();
+        let inputs = if value.is_some() && !tracked && !explains { Inputs::new() } else { inputs };
         Tensor(Node::new(op, inputs, shape, dtype, device, tracked, value, at))
     }
 

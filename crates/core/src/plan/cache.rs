@@ -7,7 +7,7 @@ use super::{
     memory::{self, Lifetime},
     steps::{Home, Output, Plan, Ref, Step},
 };
-use crate::{Device, Result, backend::Matmul, kernel::Kernel, view::View};
+use crate::{Device, Error, ErrorKind, Result, backend::Matmul, kernel::Kernel, view::View};
 use std::{
     collections::HashMap,
     sync::{
@@ -48,6 +48,7 @@ pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
 
 /// Plans a graph.
 fn make(graph: &Linear) -> Result<Plan> {
+    check_sizes(graph)?;
     let lowered = lower::lower(graph);
     // Nodes are numbered as they are made: a backward pass that makes them in the order it needs them runs in it.
     let age: Vec<u64> = lowered.items.iter().map(|i| graph.nodes[i.node].tensor.id()).collect();
@@ -97,6 +98,19 @@ fn make(graph: &Linear) -> Result<Plan> {
         })
         .collect();
     Ok(Plan { device: graph.device, steps, buffers: b.homes, arena, outputs })
+}
+
+/// An error if a tensor has more elements than addresses can count: all arithmetic on sizes below is then safe.
+fn check_sizes(graph: &Linear) -> Result<()> {
+    for n in &graph.nodes {
+        let t = &n.tensor;
+        if t.shape().checked_numel().is_none_or(|n| n > isize::MAX as usize / 64) {
+            let elements = t.dims().iter().fold(1u128, |n, &d| n.saturating_mul(d as u128));
+            let bytes = elements.saturating_mul(t.dtype().size() as u128);
+            return Err(Error::new(t.op_name(), ErrorKind::Alloc { bytes }).at(t.location()).operand(t));
+        }
+    }
+    Ok(())
 }
 
 fn kernel_step(device: Device, kernel: Kernel, args: Vec<Ref>, params: Vec<usize>, nodes: Vec<usize>) -> Result<Step> {
