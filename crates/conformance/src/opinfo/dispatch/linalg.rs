@@ -38,6 +38,7 @@ pub fn call(op: &str, a: &A<'_>) -> Answer {
             let dim = a.int_or(KW, "dim", -1)?;
             binary(a, |x, y| x.cross(y, Some(dim)))
         },
+        "linalg.vander" => |a| one(a.tensor(0, "x")?.vander(a.opt_size(KW, "N")?)?),
         "linalg.vecdot" => |a| {
             let dim = a.int_or(KW, "dim", -1)?;
             one(a.tensor(0, "x")?.vecdot(&a.tensor(1, "y")?, dim)?)

@@ -1,0 +1,182 @@
+//! Masks, and positions that depend on the data: those read their input.
+
+use crate::api::{arith::Operand, broadcast_all, same_device};
+use crate::{DType, Error, ErrorKind, Result, Shape, Tensor};
+
+impl Tensor {
+    #[track_caller]
+    fn is_mask(&self, op: &str) -> Result<()> {
+        if self.dtype() == DType::Bool {
+            return Ok(());
+        }
+        let why = format!("a mask is bool, not {}", self.dtype());
+        Err(Error::dtype(op, &[self.dtype()], why).operand(self).hint("compare it with something first"))
+    }
+
+    /// A copy with one number where the mask (broadcast) is true.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let x = Tensor::from([1.0f32, -2.0, 3.0]);
+    /// let y = x.masked_fill(&x.lt(0.0).unwrap(), 0.0).unwrap();
+    /// assert_eq!(y.to_vec::<f32>().unwrap(), [1.0, 0.0, 3.0]);
+    /// ```
+    #[track_caller]
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Result<Tensor> {
+        mask.is_mask("masked_fill")?;
+        let value = value.tensor(self).to_dtype(self.dtype());
+        if value.rank() > 0 {
+            let why = format!("needs one number, not {}", value.shape());
+            return Err(Error::shape("masked_fill", &[self.shape(), value.shape()], why).operand(self).operand(&value));
+        }
+        same_device("masked_fill", &[self, mask, &value])?;
+        let shape = broadcast_all("masked_fill", &[self, mask])?;
+        Ok(mask.raw_where(&value.expand_to(&shape), &self.expand_to(&shape)))
+    }
+
+    /// The elements where the mask (broadcast) is true, as a vector. The mask is read.
+    #[track_caller]
+    pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
+        mask.is_mask("masked_select")?;
+        same_device("masked_select", &[self, mask])?;
+        let shape = broadcast_all("masked_select", &[self, mask])?;
+        let bits = mask.expand_to(&shape).to_vec::<bool>()?;
+        let at: Vec<i64> = (0i64..).zip(&bits).filter(|(_, b)| **b).map(|(i, _)| i).collect();
+        let n = at.len();
+        self.expand_to(&shape).take(&Tensor::from_vec(at, [n])?.to(&self.device()))
+    }
+
+    /// A copy with the elements of `source`, in order, where the mask (broadcast) is true.
+    #[track_caller]
+    pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+        mask.is_mask("masked_scatter")?;
+        if source.dtype() != self.dtype() {
+            let why = format!("the source is {}, the target {}", source.dtype(), self.dtype());
+            let e = Error::dtype("masked_scatter", &[self.dtype(), source.dtype()], why);
+            return Err(e.operand(self).operand(source).hint("convert with to_dtype"));
+        }
+        same_device("masked_scatter", &[self, mask, source])?;
+        let shape = broadcast_all("masked_scatter", &[self, mask])?;
+        let (x, mask) = (self.expand_to(&shape), mask.expand_to(&shape));
+        let wanted = mask.to_vec::<bool>()?.iter().filter(|&&b| b).count();
+        if wanted > source.numel() {
+            let why = format!("the mask is true at {wanted} places, the source has {} elements", source.numel());
+            let e = Error::shape("masked_scatter", &[self.shape(), mask.shape(), source.shape()], why);
+            return Err(e.operand(self).operand(&mask).operand(source));
+        }
+        if wanted == 0 {
+            return Ok(x);
+        }
+        let nth = (mask.ravel().cumsum(0)? - 1).maximum(0)?.reshape_to(&shape);
+        Ok(mask.raw_where(&source.take(&nth)?, &x))
+    }
+
+    /// The positions that are not zero, one row each. The elements are read.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let x = Tensor::from([[0, 3], [5, 0]]);
+    /// assert_eq!(x.nonzero().unwrap().to_vec::<i64>().unwrap(), [0, 1, 1, 0]);
+    /// ```
+    #[track_caller]
+    pub fn nonzero(&self) -> Result<Tensor> {
+        let (rows, flat) = self.nonzero_rows(None)?;
+        Tensor::from_vec(flat, [rows, self.rank()]).map(|t| t.to(&self.device()))
+    }
+
+    /// Number of positions, and their coordinates row by row; at most `limit` of them.
+    #[track_caller]
+    fn nonzero_rows(&self, limit: Option<usize>) -> Result<(usize, Vec<i64>)> {
+        let bits = self.bool().to_vec::<bool>()?;
+        let strides = self.shape().strides();
+        let mut flat = vec![];
+        let mut rows = 0;
+        let hits = bits.iter().enumerate().filter(|(_, b)| **b).take(limit.unwrap_or(usize::MAX));
+        for (i, _) in hits {
+            rows += 1;
+            let place = |(&s, &n): (&isize, &usize)| ((i / s as usize) % n) as i64;
+            flat.extend(strides.iter().zip(self.dims()).map(place));
+        }
+        Ok((rows, flat))
+    }
+
+    /// As [`Tensor::nonzero`], one vector an axis: an index for [`Tensor::index`].
+    #[track_caller]
+    pub fn nonzero_tuple(&self) -> Result<Vec<Tensor>> {
+        if self.rank() == 0 {
+            return self.atleast_1d().nonzero_tuple();
+        }
+        self.nonzero()?.unbind(1)
+    }
+
+    /// NumPy's name for [`Tensor::nonzero`].
+    #[track_caller]
+    pub fn argwhere(&self) -> Result<Tensor> {
+        self.nonzero()
+    }
+
+    /// The first `size` positions that are not zero, one row each; rows that are missing hold `fill`.
+    #[track_caller]
+    pub fn nonzero_static(&self, size: usize, fill: i64) -> Result<Tensor> {
+        let (_, mut flat) = self.nonzero_rows(Some(size))?;
+        let Some(total) = size.checked_mul(self.rank()).filter(|&n| n < isize::MAX as usize / 16) else {
+            return Err(Error::new("nonzero_static", ErrorKind::Alloc { bytes: size as u128 * 8 }));
+        };
+        flat.resize(total, fill);
+        Tensor::from_vec(flat, [size, self.rank()]).map(|t| t.to(&self.device()))
+    }
+
+    /// A new last axis with a one at the class and zeros elsewhere, as i64; `None` reads the largest class.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let y = Tensor::from([2i64, 0]).one_hot(None).unwrap();
+    /// assert_eq!(y.to_vec::<i64>().unwrap(), [0, 0, 1, 1, 0, 0]);
+    /// ```
+    #[track_caller]
+    pub fn one_hot(&self, classes: Option<usize>) -> Result<Tensor> {
+        let index = self.as_index("one_hot")?;
+        let classes = match classes {
+            Some(0) => return Err(Error::value("one_hot", "0 classes cannot hold anything").operand(self)),
+            Some(n) => n,
+            None => {
+                let all = index.to_vec::<i64>()?;
+                let low = all.iter().copied().min().unwrap_or(0);
+                let Some(top) = all.iter().copied().max().filter(|_| low >= 0) else {
+                    let why = match all.len() {
+                        0 => format!("{} has no classes to count", self.shape()),
+                        _ => format!("a class cannot be {low}"),
+                    };
+                    return Err(Error::value("one_hot", why).operand(self).hint("say how many classes there are"));
+                };
+                top as usize + 1
+            }
+        };
+        let shape = self.shape().inserted(self.rank(), classes);
+        if shape.checked_numel().is_none_or(|n| n > isize::MAX as usize / 16) {
+            return Err(Error::new("one_hot", ErrorKind::Alloc { bytes: classes as u128 * self.numel() as u128 * 8 }));
+        }
+        // A scatter reports a class out of range when it runs.
+        Tensor::zeros_on(shape, DType::I64, self.device()).scatter_value(-1, &index.unsqueeze(-1)?, 1)
+    }
+
+    /// Positions of the row-major order as coordinates in `shape`: one tensor an axis.
+    #[track_caller]
+    pub fn unravel_index(&self, shape: impl Into<Shape>) -> Result<Vec<Tensor>> {
+        let shape = shape.into();
+        let index = self.as_index("unravel_index")?;
+        if self.numel() > 0 && shape.contains(&0) {
+            let why = format!("a tensor of shape {shape} has no positions");
+            return Err(Error::shape("unravel_index", &[self.shape(), &shape], why).operand(self));
+        }
+        let mut step: i64 = 1;
+        let mut out = vec![];
+        for &n in shape.iter().rev() {
+            let n = i64::try_from(n).unwrap_or(i64::MAX).max(1);
+            out.push(index.floor_divide(step)?.remainder(n)?);
+            step = step.saturating_mul(n);
+        }
+        out.reverse();
+        Ok(out)
+    }
+}

@@ -1,0 +1,22 @@
+//! What networks are made of: activations, normalisation, convolution, attention, losses.
+
+pub(crate) mod activation;
+pub(crate) mod adaptive;
+pub(crate) mod attention;
+pub(crate) mod conv;
+pub(crate) mod ctc;
+pub(crate) mod distance;
+pub(crate) mod dropout;
+pub(crate) mod embedding;
+pub(crate) mod grid;
+pub(crate) mod loss;
+pub(crate) mod loss_class;
+pub(crate) mod loss_metric;
+pub(crate) mod multihead;
+pub(crate) mod norm;
+pub(crate) mod patches;
+pub(crate) mod pool;
+pub(crate) mod resize;
+pub(crate) mod sizes;
+pub(crate) mod softmax;
+pub(crate) mod window;

@@ -1,0 +1,273 @@
+//! Normalisations: each is mathematics over one mean and one variance, and runs as one pass over a row.
+
+use crate::api::activation::channel_shape;
+use crate::{DType, Error, Result, Shape, Tensor, op::ReduceOp};
+use smallvec::SmallVec;
+
+/// How [`Tensor::batch_norm`] and [`Tensor::instance_norm`] work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchNormOptions {
+    /// Use the input's own statistics (and update the running ones) rather than the running ones.
+    pub training: bool,
+    /// How much of the new statistics goes into the running ones.
+    pub momentum: f64,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl Default for BatchNormOptions {
+    fn default() -> Self {
+        BatchNormOptions { training: false, momentum: 0.1, eps: 1e-5 }
+    }
+}
+
+/// Running mean and running variance.
+pub type RunningStats = (Tensor, Tensor);
+
+/// A normalised input with the statistics it was normalised by.
+struct Normed {
+    out: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    rstd: Tensor,
+}
+
+impl Tensor {
+    /// `(x - mean) / sqrt(var + eps)` over these positions, variance biased. The operand is wide.
+    #[track_caller]
+    fn standardize(&self, axes: &SmallVec<[usize; 6]>, eps: f64) -> Normed {
+        let n: usize = axes.iter().map(|&a| self.dims()[a]).product();
+        let mean = self.reduce_keep(ReduceOp::Sum, axes.clone()) / n as f64;
+        // Centred first: E[x^2] - E[x]^2 loses all digits where the mean is large.
+        let d = self - &mean;
+        let var = (&d * &d).reduce_keep(ReduceOp::Sum, axes.clone()) / n as f64;
+        let rstd = (&var + eps).rsqrt();
+        Normed { out: d * &rstd, mean, var, rstd }
+    }
+
+    /// `x * weight + bias`, where given.
+    #[track_caller]
+    fn scale_shift(self, weight: Option<&Tensor>, bias: Option<&Tensor>, shape: &Shape) -> Tensor {
+        let fit = |t: &Tensor| t.to_dtype(self.dtype()).reshape_to(shape);
+        let scaled = match weight {
+            Some(w) => &self * fit(w),
+            None => self.clone(),
+        };
+        match bias {
+            Some(b) => scaled + fit(b),
+            None => scaled,
+        }
+    }
+
+    /// An error unless a parameter has this shape and lives with the input.
+    #[track_caller]
+    fn check_param(&self, name: &str, what: &str, param: Option<&Tensor>, want: &[usize]) -> Result<()> {
+        let Some(p) = param else { return Ok(()) };
+        crate::api::same_device(name, &[self, p])?;
+        if p.dims() != want {
+            let why = format!("the {what} must be {want:?}, not {}", p.shape());
+            return Err(Error::shape(name, &[self.shape(), p.shape()], why).operand(self).operand(p));
+        }
+        Ok(())
+    }
+
+    /// The positions of `normalized_shape` at the end of this shape.
+    #[track_caller]
+    fn trailing(&self, name: &str, normalized_shape: &[usize]) -> Result<SmallVec<[usize; 6]>> {
+        if normalized_shape.is_empty() || !self.dims().ends_with(normalized_shape) {
+            let why = format!("{} does not end with the shape to normalise, {normalized_shape:?}", self.shape());
+            return Err(Error::shape(name, &[self.shape(), &normalized_shape.into()], why).operand(self));
+        }
+        Ok((self.rank() - normalized_shape.len()..self.rank()).collect())
+    }
+
+    /// Mean 0 and variance 1 over the last axes (those of `normalized_shape`), then `weight` and `bias`.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let x = Tensor::from([[1.0f64, 3.0], [5.0, 5.0]]);
+    /// let y = x.layer_norm([2], None, None, 0.0).unwrap();
+    /// assert_eq!(y.to_vec::<f64>().unwrap()[..2], [-1.0, 1.0]);
+    /// ```
+    #[track_caller]
+    pub fn layer_norm(
+        &self,
+        normalized_shape: impl Into<Shape>,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<Tensor> {
+        Ok(self.native_layer_norm(normalized_shape, weight, bias, eps)?.0)
+    }
+
+    /// [`Tensor::layer_norm`] with the means and the inverse standard deviations it used.
+    #[track_caller]
+    pub fn native_layer_norm(
+        &self,
+        normalized_shape: impl Into<Shape>,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let over = normalized_shape.into();
+        let axes = self.trailing("layer_norm", &over)?;
+        self.check_param("layer_norm", "weight", weight, &over)?;
+        self.check_param("layer_norm", "bias", bias, &over)?;
+        let n = self.wide().standardize(&axes, eps);
+        let out = n.out.scale_shift(weight, bias, &over).back_to(self);
+        Ok((out, n.mean.back_to(self), n.rstd.back_to(self)))
+    }
+
+    /// Divided by the root of the mean square over the last axes, then times `weight`; `eps` defaults to the element
+    /// type's machine epsilon.
+    #[track_caller]
+    pub fn rms_norm(
+        &self,
+        normalized_shape: impl Into<Shape>,
+        weight: Option<&Tensor>,
+        eps: Option<f64>,
+    ) -> Result<Tensor> {
+        let over = normalized_shape.into();
+        let axes = self.trailing("rms_norm", &over)?;
+        self.check_param("rms_norm", "weight", weight, &over)?;
+        let x = self.wide();
+        let eps = eps.unwrap_or(if x.dtype() == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 });
+        let square = (&x * &x).reduce_keep(ReduceOp::Sum, axes) / over.numel() as f64;
+        let out = &x * (square + eps).rsqrt();
+        Ok(out.scale_shift(weight, None, &over).back_to(self))
+    }
+
+    /// Mean 0 and variance 1 over groups of channels (axis 1), then `weight` and `bias` for each channel.
+    #[track_caller]
+    pub fn group_norm(
+        &self,
+        groups: usize,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> Result<Tensor> {
+        let channels = self.shape().get(1).copied().unwrap_or(0);
+        if self.rank() < 2 || groups == 0 || !channels.is_multiple_of(groups) {
+            let why = format!("{} has {channels} channels, which {groups} groups do not divide", self.shape());
+            return Err(Error::shape("group_norm", &[self.shape()], why).operand(self));
+        }
+        self.check_param("group_norm", "weight", weight, &[channels])?;
+        self.check_param("group_norm", "bias", bias, &[channels])?;
+        let x = self.wide();
+        // Groups and their channels as axes of their own, so that the weights are read in the same pass.
+        let rest: usize = self.dims()[2..].iter().product();
+        let each = channels / groups;
+        let grouped = x.reshape_to(&[self.dims()[0], groups, each, rest].into());
+        let out = grouped.standardize(&SmallVec::from_slice(&[2, 3]), eps).out;
+        let out = out.scale_shift(weight, bias, &[1, groups, each, 1].into());
+        Ok(out.reshape_to(self.shape()).back_to(self))
+    }
+
+    /// Mean 0 and variance 1 for each channel (axis 1) over the batch, then `weight` and `bias`. Also the new running
+    /// statistics: nothing is changed in place.
+    ///
+    /// ```
+    /// use gradus_core::{BatchNormOptions, DType, Tensor};
+    /// let x = Tensor::from([[1.0f64], [3.0]]);
+    /// let stats = (Tensor::zeros([1], DType::F64), Tensor::ones([1], DType::F64));
+    /// let options = BatchNormOptions { training: true, ..Default::default() };
+    /// let (y, stats) = x.batch_norm(Some(&stats), None, None, &options).unwrap();
+    /// assert!((y.to_vec::<f64>().unwrap()[1] - 1.0).abs() < 1e-4);
+    /// assert_eq!(stats.unwrap().0.to_vec::<f64>().unwrap(), [0.2]);
+    /// ```
+    #[track_caller]
+    pub fn batch_norm(
+        &self,
+        running: Option<&RunningStats>,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        options: &BatchNormOptions,
+    ) -> Result<(Tensor, Option<RunningStats>)> {
+        let name = "batch_norm";
+        let channels = self.check_channels(name, running, weight, bias)?;
+        let per = channel_shape(channels, self.rank());
+        let x = self.wide();
+        if !options.training {
+            let Some((mean, var)) = running else {
+                return Err(Error::value(name, "without training, running statistics are needed").operand(self));
+            };
+            let fit = |t: &Tensor| t.to_dtype(x.dtype()).reshape_to(&per);
+            let out = (&x - fit(mean)) * (fit(var) + options.eps).rsqrt();
+            return Ok((out.scale_shift(weight, bias, &per).back_to(self), running.cloned()));
+        }
+        let count = self.numel() / channels.max(1);
+        if count == 1 {
+            let why = format!("training needs more than one value for each channel, and {} has one", self.shape());
+            return Err(Error::shape(name, &[self.shape()], why).operand(self));
+        }
+        let axes = (0..self.rank()).filter(|&d| d != 1 && self.rank() > 1).collect();
+        let n = x.standardize(&axes, options.eps);
+        let updated = running.map(|r| update(r, &n, count, options.momentum));
+        Ok((n.out.scale_shift(weight, bias, &per).back_to(self), updated))
+    }
+
+    /// Mean 0 and variance 1 for each sample and channel, then `weight` and `bias` for each channel. With `training`
+    /// off, the running statistics are used instead.
+    #[track_caller]
+    pub fn instance_norm(
+        &self,
+        running: Option<&RunningStats>,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        options: &BatchNormOptions,
+    ) -> Result<(Tensor, Option<RunningStats>)> {
+        let name = "instance_norm";
+        let channels = self.check_channels(name, running, weight, bias)?;
+        if !options.training {
+            return self.batch_norm(running, weight, bias, options);
+        }
+        let count: usize = self.dims().iter().skip(2).product();
+        if count == 1 {
+            let why = format!("needs more than one value for each sample and channel, and {} has one", self.shape());
+            return Err(Error::shape(name, &[self.shape()], why).operand(self));
+        }
+        let axes: SmallVec<[usize; 6]> = (2..self.rank()).collect();
+        let n = self.wide().standardize(&axes, options.eps);
+        let updated = running.map(|r| {
+            // The running statistics take the mean over the batch.
+            let over = |t: &Tensor| t.reduce_one(ReduceOp::Sum, 0) / self.dims()[0] as f64;
+            let mean = Normed { out: n.out.clone(), mean: over(&n.mean), var: over(&n.var), rstd: n.rstd.clone() };
+            update(r, &mean, count, options.momentum)
+        });
+        let per = channel_shape(channels, self.rank());
+        Ok((n.out.scale_shift(weight, bias, &per).back_to(self), updated))
+    }
+
+    /// The number of channels, with everything given for each of them checked.
+    #[track_caller]
+    fn check_channels(
+        &self,
+        name: &str,
+        running: Option<&RunningStats>,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+    ) -> Result<usize> {
+        // An empty vector passes, as in PyTorch: there is nothing to normalise.
+        if self.rank() < 2 && !(self.rank() == 1 && self.numel() == 0) {
+            let why = format!("needs a batch and channels, not {}", self.shape());
+            return Err(Error::shape(name, &[self.shape()], why).operand(self));
+        }
+        let channels = if self.rank() < 2 { 0 } else { self.dims()[1] };
+        self.check_param(name, "running mean", running.map(|r| &r.0), &[channels])?;
+        self.check_param(name, "running variance", running.map(|r| &r.1), &[channels])?;
+        self.check_param(name, "weight", weight, &[channels])?;
+        self.check_param(name, "bias", bias, &[channels])?;
+        Ok(channels)
+    }
+}
+
+/// `(1 - momentum) old + momentum new`, with the unbiased variance, constant for gradients.
+#[track_caller]
+fn update(old: &RunningStats, new: &Normed, count: usize, momentum: f64) -> RunningStats {
+    let mix = |old: &Tensor, new: &Tensor| {
+        let new = new.detach().to_dtype(old.dtype()).reshape_to(old.shape());
+        old.detach() * (1.0 - momentum) + new * momentum
+    };
+    let unbiased = &new.var * (count as f64 / (count as f64 - 1.0));
+    (mix(&old.0, &new.mean), mix(&old.1, &unbiased))
+}

@@ -1,0 +1,129 @@
+//! The largest and the smallest, and where they are.
+
+use crate::api::axis;
+use crate::{Axes, DType, Error, ErrorKind, Result, Shape, Tensor, op::ReduceOp};
+use smallvec::smallvec;
+
+impl Tensor {
+    /// `0, 1, 2, ...` along one axis of this tensor, extent 1 elsewhere.
+    #[track_caller]
+    pub(crate) fn positions(&self, axis: usize) -> Tensor {
+        let n = self.dims()[axis];
+        let shape: Shape = (0..self.rank()).map(|d| if d == axis { n } else { 1 }).collect();
+        Tensor::arange_on(n, self.device()).reshape_to(&shape)
+    }
+
+    /// Where the first largest (or smallest) element of an axis is, the axis kept. NaN beats every number.
+    #[track_caller]
+    fn arg_extreme(&self, name: &str, op: ReduceOp, dim: i64) -> Result<Tensor> {
+        let a = axis(name, dim, self.rank())?;
+        if self.rank() == 0 {
+            return Ok(Tensor::zeros_on(Shape::default(), DType::I64, self.device()));
+        }
+        self.not_empty(name, &[a])?;
+        let x = self.detach();
+        let best = x.reduce_keep(op, smallvec![a]);
+        let mut hit = x.raw_eq(&best);
+        if x.dtype().is_float() {
+            // The best is NaN as soon as one element is, and NaN equals nothing.
+            hit = hit.raw_or(&x.isnan());
+        }
+        let at = x.positions(a);
+        let none = Tensor::constant(crate::Scalar::I(i64::MAX), DType::I64, x.device());
+        Ok(hit.raw_where(&at, &none).reduce_keep(ReduceOp::Min, smallvec![a]))
+    }
+
+    /// An axis of extent 1 gone, unless it is to stay.
+    #[track_caller]
+    pub(crate) fn drop_axis(&self, axis: usize, keepdim: bool) -> Tensor {
+        if keepdim || self.rank() == 0 { self.resolve() } else { self.reshape_to(&self.shape().without(axis)) }
+    }
+
+    /// The position of the first largest element in row-major order; a NaN counts as largest.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// assert_eq!(Tensor::from([1, 7, 7]).argmax().unwrap().item::<i64>().unwrap(), 1);
+    /// ```
+    #[track_caller]
+    pub fn argmax(&self) -> Result<Tensor> {
+        Ok(self.reshape_to(&Shape::from(self.numel())).arg_extreme("argmax", ReduceOp::Max, 0)?.drop_axis(0, false))
+    }
+
+    /// The position of the first smallest element in row-major order; a NaN counts as smallest.
+    #[track_caller]
+    pub fn argmin(&self) -> Result<Tensor> {
+        Ok(self.reshape_to(&Shape::from(self.numel())).arg_extreme("argmin", ReduceOp::Min, 0)?.drop_axis(0, false))
+    }
+
+    /// Positions of the first largest elements along an axis.
+    #[track_caller]
+    pub fn argmax_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
+        Ok(self.arg_extreme("argmax", ReduceOp::Max, dim)?.drop_axis(axis("argmax", dim, self.rank())?, keepdim))
+    }
+
+    /// Positions of the first smallest elements along an axis.
+    #[track_caller]
+    pub fn argmin_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
+        Ok(self.arg_extreme("argmin", ReduceOp::Min, dim)?.drop_axis(axis("argmin", dim, self.rank())?, keepdim))
+    }
+
+    /// The largest of all elements; ties share the gradient.
+    #[track_caller]
+    pub fn max(&self) -> Result<Tensor> {
+        self.over_all("max", ReduceOp::Max)
+    }
+
+    /// The smallest of all elements; ties share the gradient.
+    #[track_caller]
+    pub fn min(&self) -> Result<Tensor> {
+        self.over_all("min", ReduceOp::Min)
+    }
+
+    #[track_caller]
+    fn over_all(&self, name: &str, op: ReduceOp) -> Result<Tensor> {
+        if self.numel() == 0 {
+            let why = format!("nothing to choose from: shape {} has no elements", self.shape());
+            return Err(Error::new(name, ErrorKind::Empty(why)).operand(self));
+        }
+        Ok(self.reduce_dims(op, (0..self.rank()).collect(), false))
+    }
+
+    /// The largest elements along an axis and their positions; the gradient goes to those positions.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let (v, i) = Tensor::from([[1.0f32, 5.0], [8.0, 2.0]]).max_dim(1, false).unwrap();
+    /// assert_eq!(v.to_vec::<f32>().unwrap(), [5.0, 8.0]);
+    /// assert_eq!(i.to_vec::<i64>().unwrap(), [1, 0]);
+    /// ```
+    #[track_caller]
+    pub fn max_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let at = self.arg_extreme("max", ReduceOp::Max, dim)?;
+        self.taken("max", dim, &at, keepdim)
+    }
+
+    /// The smallest elements along an axis and their positions; the gradient goes to those positions.
+    #[track_caller]
+    pub fn min_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let at = self.arg_extreme("min", ReduceOp::Min, dim)?;
+        self.taken("min", dim, &at, keepdim)
+    }
+
+    /// The elements at one position a lane, and the positions; both without the axis unless it is to stay.
+    #[track_caller]
+    pub(crate) fn taken(&self, name: &str, dim: i64, at: &Tensor, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let a = axis(name, dim, self.rank())?;
+        if self.rank() == 0 {
+            return Ok((self.resolve(), at.clone()));
+        }
+        Ok((self.gather(a as i64, at)?.drop_axis(a, keepdim), at.drop_axis(a, keepdim)))
+    }
+
+    /// The smallest and the largest over axes (`..` for all); ties share the gradient.
+    #[track_caller]
+    pub fn aminmax(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let dim = dim.into();
+        Ok((self.amin(dim.clone(), keepdim)?, self.amax(dim, keepdim)?))
+    }
+}

@@ -1,0 +1,74 @@
+//! Running sums, products and extrema along an axis.
+
+use crate::api::axis;
+use crate::{
+    DType, Result, Tensor,
+    op::{HostOp, Op, ScanOp},
+};
+
+impl Tensor {
+    #[track_caller]
+    fn scan(&self, op: ScanOp, axis: usize, dtype: DType) -> Tensor {
+        self.make(Op::Host(HostOp::Scan { op, axis }), &[self], self.shape().clone(), dtype)
+    }
+
+    /// Integers and bools run as i64.
+    fn scannable(&self, float: bool) -> Tensor {
+        match (self.dtype().is_float(), float) {
+            (true, _) => self.resolve(),
+            (false, true) => self.to_dtype(DType::F32),
+            (false, false) => self.to_dtype(DType::I64),
+        }
+    }
+
+    /// Running sum.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// assert_eq!(Tensor::from([1, 2, 3]).cumsum(0).unwrap().to_vec::<i64>().unwrap(), [1, 3, 6]);
+    /// ```
+    #[track_caller]
+    pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
+        let a = axis("cumsum", dim, self.rank())?;
+        let x = self.scannable(false);
+        Ok(if x.rank() == 0 { x } else { x.scan(ScanOp::Sum, a, x.dtype()) })
+    }
+
+    /// Running product.
+    #[track_caller]
+    pub fn cumprod(&self, dim: i64) -> Result<Tensor> {
+        let a = axis("cumprod", dim, self.rank())?;
+        let x = self.scannable(false);
+        Ok(if x.rank() == 0 { x } else { x.scan(ScanOp::Prod, a, x.dtype()) })
+    }
+
+    /// Running log of the sum of exponentials.
+    #[track_caller]
+    pub fn logcumsumexp(&self, dim: i64) -> Result<Tensor> {
+        let a = axis("logcumsumexp", dim, self.rank())?;
+        let x = self.scannable(true);
+        Ok(if x.rank() == 0 { x } else { x.scan(ScanOp::LogSumExp, a, x.dtype()) })
+    }
+
+    /// Running maximum and where it was.
+    #[track_caller]
+    pub fn cummax(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        self.cumextremum("cummax", ScanOp::ArgMax, dim)
+    }
+
+    /// Running minimum and where it was.
+    #[track_caller]
+    pub fn cummin(&self, dim: i64) -> Result<(Tensor, Tensor)> {
+        self.cumextremum("cummin", ScanOp::ArgMin, dim)
+    }
+
+    #[track_caller]
+    fn cumextremum(&self, name: &str, op: ScanOp, dim: i64) -> Result<(Tensor, Tensor)> {
+        let a = axis(name, dim, self.rank())?;
+        if self.rank() == 0 {
+            return Ok((self.resolve(), Tensor::zeros_on(self.shape().clone(), DType::I64, self.device())));
+        }
+        let at = self.scan(op, a, DType::I64);
+        Ok((self.gather(a as i64, &at)?, at))
+    }
+}
