@@ -55,11 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
 /// The images moved by up to one pixel in each direction, another way each batch: a little more to learn from.
 fn shifted(x: &Tensor) -> Result<Tensor> {
     let by = Tensor::randint(0, 3, [2], gradus::DType::I64)?.to_vec::<i64>()?;
-    x.pad(&[1, 1, 1, 1], gradus::PadMode::Constant(0.0.into()))?.narrow(2, by[0] as usize, 8)?.narrow(
-        3,
-        by[1] as usize,
-        8,
-    )
+    x.pad(&[1, 1, 1, 1], gradus::PadMode::Constant(0.0))?.narrow(2, by[0] as usize, 8)?.narrow(3, by[1] as usize, 8)
 }
 
 /// How many are right, and how often digit `i` was read as `j` (at `10 i + j`).
