@@ -40,7 +40,7 @@ fn axes_indices_and_types() {
     assert!(matches!(e.kind(), ErrorKind::Index { index: 3, size: 3, .. }), "{e}");
     assert!(text(x.matmul(&Tensor::zeros([3, 2], DType::F64))).contains("f32 and f64"));
     assert!(text(x.gather(0, &x)).contains("an index must be integers, not f32"));
-    assert!(text(x.gt(0.0).unwrap().sub(&x.gt(0.0).unwrap())).contains("does not take bool and bool"));
+    assert!(text(x.gt(0.0).unwrap().sub(x.gt(0.0).unwrap())).contains("does not take bool and bool"));
     let e = Tensor::zeros([2, 0], DType::F32).amax(1, false).unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::Empty(_)), "{e}");
 }

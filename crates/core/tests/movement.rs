@@ -71,7 +71,7 @@ fn diagonals_there_and_back() {
         assert_eq!(transposed, want, "{k}");
         // Writing a diagonal over changes that diagonal alone.
         let d = x.diagonal(k, 0, 1).unwrap();
-        let y = x.diagonal_scatter(&(&d * 0 - 1), k, 0, 1).unwrap();
+        let y = x.diagonal_scatter(&d.full_like(-1), k, 0, 1).unwrap();
         let expect: Vec<i64> = (0..12).map(|i| if i % 4 - i / 4 == k { -1 } else { i }).collect();
         assert_eq!(ints(&y), expect, "{k}");
     }

@@ -48,7 +48,8 @@ pub fn check_twice(f: impl Fn(&[Tensor]) -> Tensor, inputs: &[Tensor]) {
         let parts = gs.iter().enumerate().map(|(i, g)| (g * tensor(g.dims(), 100 + i as u64)).sum());
         parts.reduce(|a, b| a + b).unwrap()
     };
-    let forms: [&dyn Fn(&[Tensor]) -> Tensor; 2] = [&loss, &slope];
+    type Form<'a> = &'a dyn Fn(&[Tensor]) -> Tensor;
+    let forms: [Form<'_>; 2] = [&loss, &slope];
     for (order, form) in forms.iter().enumerate() {
         let xs = vars(&data);
         let gs = grad::grad(&form(&xs), &xs.iter().collect::<Vec<_>>()).unwrap();
