@@ -4,16 +4,14 @@
 use super::{
     fold::fold,
     program::{BLOCK, Pass, Program, Style, width},
-    runs::{At, Block, runs},
-    transfer::{self, Run},
+    reduce::pairwise,
+    runs::{At, Block},
+    transfer,
 };
 use crate::{
-    DType, Result, Scalar,
-    kernel::{
-        Access, InstKind, Level, Source, Val,
-        oracle::{Cell, division_by_zero},
-    },
-    op::{block::Isa, ewise},
+    Result, Scalar,
+    kernel::{InstKind, Val, oracle::Cell},
+    op::block::Isa,
 };
 use rayon::prelude::*;
 use std::cell::RefCell;
@@ -116,46 +114,27 @@ unsafe fn split_unit(
     Ok(())
 }
 
-/// Chunks combined, neighbours first.
-fn pairwise(p: &Program, v: Val, mut parts: Vec<Vec<Cell>>) -> Vec<Cell> {
-    let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { return vec![] };
-    let dtype = p.kernel.insts[v].dtype;
-    while parts.len() > 1 {
-        let mut next = Vec::with_capacity(parts.len().div_ceil(2));
-        let mut it = parts.into_iter();
-        while let Some(mut a) = it.next() {
-            if let Some(b) = it.next() {
-                for (a, b) in a.iter_mut().zip(b) {
-                    *a = crate::kernel::oracle::combine(op, *a, b, dtype);
-                }
-            }
-            next.push(a);
-        }
-        parts = next;
-    }
-    parts.pop().unwrap_or_default()
-}
-
 #[derive(Default)]
-struct Memory {
-    scratch: Vec<[u64; 8]>, // 64-byte steps keep registers aligned
-    ptr: Vec<usize>,
-    acc: Vec<u64>,
+pub(super) struct Memory {
+    pub(super) scratch: Vec<[u64; 8]>, // 64-byte steps keep registers aligned
+    pub(super) ptr: Vec<usize>,
+    pub(super) acc: Vec<u64>,
 }
 
 thread_local! {
     static MEMORY: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Task<'a> {
-    p: &'a Program,
-    bases: Bases<'a>,
-    params: &'a [Scalar],
-    isa: Isa,
+/// One worker's state: where it is, and its registers.
+pub(super) struct Task<'a> {
+    pub(super) p: &'a Program,
+    pub(super) bases: Bases<'a>,
+    pub(super) params: &'a [Scalar],
+    pub(super) isa: Isa,
     /// Where in the map and reduce spaces the current block begins.
-    map: At,
-    reduce: At,
-    m: Memory,
+    pub(super) map: At,
+    pub(super) reduce: At,
+    pub(super) m: Memory,
 }
 
 fn with_task<R>(
@@ -272,51 +251,11 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// One chunk of a pass, its reductions finished into cells (one a reduction and map point).
-    ///
-    /// # Safety
-    /// As [`run`].
-    unsafe fn whole_chunk(&mut self, s: usize, n: usize, c: usize) -> Result<Vec<Cell>> {
-        let pass = &self.p.passes[s];
-        // SAFETY: the caller's promise.
-        unsafe { self.chunk(pass, n, c)? };
-        let w = if self.p.style == Style::Columns { n } else { 1 };
-        let mut out = Vec::with_capacity(pass.reduces.len() * w);
-        for (k, &v) in pass.reduces.iter().enumerate() {
-            self.finish(k, v, n);
-            let size = width(self.p.kernel.insts[v].dtype);
-            for i in 0..w {
-                let mut cell = Cell::default();
-                let from = (self.m.ptr[v] as *const u8).wrapping_add(i * size);
-                // SAFETY: `finish` left w registers there.
-                unsafe { std::ptr::copy_nonoverlapping(from, (&raw mut cell).cast(), size) };
-                out.push(cell);
-            }
-        }
-        Ok(out)
-    }
-
-    /// Puts finished reductions back into their registers.
-    fn restore(&mut self, reduced: &[(Val, Vec<Cell>)], n: usize) {
-        for (v, cells) in reduced {
-            let dtype = self.p.kernel.insts[*v].dtype;
-            let (size, reg) = (width(dtype), self.m.ptr[*v] as *mut u8);
-            for (i, cell) in cells.iter().take(n).enumerate() {
-                // SAFETY: registers hold BLOCK values, and n is at most that.
-                unsafe { std::ptr::copy_nonoverlapping((&raw const *cell).cast(), reg.add(i * size), size) };
-            }
-            if self.p.style == Style::Rows && self.p.spread[*v] {
-                // SAFETY: as above.
-                unsafe { transfer::spread(dtype, reg, BLOCK) };
-            }
-        }
-    }
-
     /// Elements of chunk `c` of a pass: stores done, reductions left in the accumulators.
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn chunk(&mut self, pass: &Pass, n: usize, c: usize) -> Result<()> {
+    pub(super) unsafe fn chunk(&mut self, pass: &Pass, n: usize, c: usize) -> Result<()> {
         let p = self.p;
         let (lanes, chunk) = (p.kernel.order.lanes, p.kernel.order.chunk);
         let (from, to) = (c * chunk, ((c + 1) * chunk).min(p.cols));
@@ -355,234 +294,5 @@ impl Task<'_> {
             j += len;
         }
         Ok(())
-    }
-
-    /// Sets the accumulators of a pass to the identities of its reductions.
-    fn clear_accumulators(&mut self, pass: &Pass, n: usize, per: usize) {
-        let p = self.p;
-        if pass.reduces.is_empty() {
-            return;
-        }
-        self.m.acc.clear();
-        self.m.acc.resize(per * pass.reduces.len(), 0);
-        for (k, &v) in pass.reduces.iter().enumerate() {
-            let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { continue };
-            let dtype = p.kernel.insts[v].dtype;
-            let start = Cell::of(op.identity(dtype), dtype);
-            let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
-            let count = match p.style {
-                Style::Columns => p.kernel.order.lanes.min(p.cols.max(1)) * n,
-                Style::Rows => p.kernel.order.lanes,
-            };
-            // SAFETY: `acc_len` made room for `count` registers of up to 8 bytes.
-            unsafe {
-                std::ptr::copy_nonoverlapping((&raw const start).cast::<u8>(), acc, width(dtype));
-                transfer::spread(dtype, acc, count);
-            }
-        }
-    }
-
-    /// u64 words one reduction's accumulators take.
-    fn acc_len(&self, n: usize) -> usize {
-        let lanes = self.p.kernel.order.lanes;
-        match self.p.style {
-            Style::Columns => lanes.min(self.p.cols.max(1)) * n,
-            Style::Rows => lanes,
-        }
-    }
-
-    /// Combines the lanes of reduction `k` of a pass pairwise into the register of value `v`.
-    fn finish(&mut self, k: usize, v: Val, n: usize) {
-        let p = self.p;
-        let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { return };
-        let dtype = p.kernel.insts[v].dtype;
-        let size = width(dtype);
-        let per = self.acc_len(n);
-        let across = fold(op, dtype, self.isa).across;
-        let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
-        let reg = self.m.ptr[v] as *mut u8;
-        let w = if p.style == Style::Columns { n } else { 1 };
-        // Lanes beyond the row's length would hold the identity; in columns style they do not exist, and leaving them
-        // out changes nothing: every accumulator began with the identity already.
-        let lanes = p.kernel.order.lanes;
-        let have = if p.style == Style::Columns { lanes.min(p.cols.max(1)) } else { lanes };
-        let mut live = lanes;
-        // SAFETY: lane l occupies w registers at l * w; halves never overlap.
-        unsafe {
-            while live > 1 {
-                let half = live / 2;
-                for l in half..live.min(have) {
-                    across(acc.add((l - half) * w * size), acc.add(l * w * size), w);
-                }
-                live = half;
-            }
-            std::ptr::copy_nonoverlapping(acc, reg, w * size);
-            if dtype.is_int() {
-                transfer::wrap(dtype, reg, w);
-            }
-            if p.style == Style::Rows && p.spread[v] {
-                transfer::spread(dtype, reg, BLOCK);
-            }
-        }
-    }
-
-    /// The register block of a value; cached rows are addressed by the block's place in the row.
-    #[inline]
-    fn operand(&self, v: Val, col: usize) -> *const u8 {
-        let reg = self.m.ptr[v] as *const u8;
-        if self.p.cached[v] { reg.wrapping_add(col * width(self.p.kernel.insts[v].dtype)) } else { reg }
-    }
-
-    /// One instruction over a block of `n`; `col` is the block's place in its row (for cached rows).
-    ///
-    /// # Safety
-    /// As [`run`]; the block lies inside its space.
-    unsafe fn inst(&mut self, v: Val, block: Block, n: usize, col: usize) -> Result<()> {
-        let p = self.p;
-        let k = &p.kernel;
-        let inst = &k.insts[v];
-        // SAFETY: registers hold a block of values; operands were computed by this task; addresses are inside their
-        // buffers by the caller's promise.
-        unsafe {
-            match &inst.kind {
-                InstKind::Const(x) => self.set(self.m.ptr[v] as *mut u8, *x, inst.dtype),
-                InstKind::Param(i) => self.set(self.m.ptr[v] as *mut u8, self.params[*i], inst.dtype),
-                InstKind::Load { source, access } => {
-                    let reg = self.register(v);
-                    let at = self.load(*source, access, inst.dtype, block, n, col, reg)?;
-                    self.m.ptr[v] = at as usize;
-                }
-                InstKind::Ewise(row, vals) => {
-                    let dst = self.destination(v, block, n, col);
-                    let over = if row.kind == ewise::Kind::Compare { k.insts[vals[0]].dtype } else { inst.dtype };
-                    let mut src = [std::ptr::null::<u8>(); 3];
-                    for (s, &o) in src.iter_mut().zip(vals) {
-                        *s = self.operand(o, col);
-                    }
-                    if over.is_int()
-                        && row.divides()
-                        && std::slice::from_raw_parts(src[1].cast::<i64>(), n).contains(&0)
-                    {
-                        return Err(division_by_zero(row.name));
-                    }
-                    let f = row.block(over).ok_or_else(|| crate::Tensor::bug("a kernel that was not verified"))?;
-                    f.get(self.isa)(dst, src, n);
-                    if inst.dtype.is_int() && inst.dtype != DType::I64 {
-                        transfer::wrap(inst.dtype, dst, n);
-                    }
-                }
-                InstKind::Cast(x) => {
-                    let dst = self.destination(v, block, n, col);
-                    transfer::cast(k.insts[*x].dtype, inst.dtype, self.operand(*x, col), dst, n);
-                }
-                InstKind::Reduce(..) => {}
-                InstKind::Store { arg, access, value } => {
-                    let (dtype, base) = (k.args[*arg].dtype, self.bases.0[*arg]);
-                    let src = self.operand(*value, col);
-                    let size = width(dtype);
-                    runs(access, k, &self.map, &self.reduce, block, n, |run, i| {
-                        // What was computed straight into its place is there already.
-                        let at = base.wrapping_offset(run.start * dtype.size() as isize);
-                        if !(run.step == 1 && std::ptr::eq(at, src.wrapping_add(i * size))) {
-                            transfer::store(dtype, base, run, src.add(i * size));
-                        }
-                        Ok(())
-                    })?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The value's own register.
-    fn register(&self, v: Val) -> *mut u8 {
-        ((self.m.scratch.as_ptr() as usize).next_multiple_of(64) + self.p.slot[v]) as *mut u8
-    }
-
-    /// Where an instruction writes: its register, or straight into the buffer that a store would copy it to.
-    fn destination(&mut self, v: Val, block: Block, n: usize, col: usize) -> *mut u8 {
-        let p = self.p;
-        let dtype = p.kernel.insts[v].dtype;
-        if p.cached[v] {
-            return self.register(v).wrapping_add(col * width(dtype));
-        }
-        if let Some(s) = p.direct[v]
-            && let InstKind::Store { arg, access, .. } = &p.kernel.insts[s].kind
-        {
-            let mut place = None;
-            let found = runs(access, &p.kernel, &self.map, &self.reduce, block, n, |run, _| {
-                let plain = run.step == 1 && run.len == n;
-                place = plain.then(|| self.bases.0[*arg].wrapping_offset(run.start * dtype.size() as isize));
-                Ok(())
-            });
-            if let (Ok(()), Some(at)) = (found, place) {
-                self.m.ptr[v] = at as usize;
-                return at;
-            }
-        }
-        let reg = self.register(v);
-        self.m.ptr[v] = reg as usize;
-        reg
-    }
-
-    /// # Safety
-    /// The register has room for one value.
-    unsafe fn set(&self, reg: *mut u8, x: Scalar, dtype: DType) {
-        let cell = Cell::of(x, dtype);
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const cell).cast::<u8>(), reg, width(dtype)) };
-    }
-
-    /// Loads a block and says where it is: in the register, or, where memory has the right form, in the buffer itself.
-    ///
-    /// # Safety
-    /// As [`run`]; the register has room for the block.
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn load(
-        &self,
-        source: Source,
-        access: &Access,
-        dtype: DType,
-        block: Block,
-        n: usize,
-        col: usize,
-        reg: *mut u8,
-    ) -> Result<*mut u8> {
-        let k = &self.p.kernel;
-        let size = width(dtype);
-        let mut direct: *mut u8 = std::ptr::null_mut();
-        runs(access, k, &self.map, &self.reduce, block, n, |run: Run, i| {
-            let dst = reg.wrapping_add(i * size);
-            // SAFETY: the caller's promise.
-            unsafe {
-                match source {
-                    Source::Iota => transfer::iota(run, dst),
-                    Source::Rand { seed, stream } => {
-                        let (seed, stream) = (self.params[seed].i64() as u64, self.params[stream].i64() as u64);
-                        transfer::uniform(dtype, run, stream, seed, dst);
-                    }
-                    Source::Arg(a) if !access.lookup.is_empty() => {
-                        let mut lookups = smallvec::SmallVec::<[(*const i64, isize, usize); 2]>::new();
-                        for l in &access.lookup {
-                            let index = self.operand(l.value, col).cast::<i64>();
-                            let index = if k.insts[l.value].level == Level::Uniform { index } else { index.add(i) };
-                            lookups.push((index, l.stride, l.size));
-                        }
-                        transfer::gather(dtype, self.bases.0[a], run, &lookups, dst)?;
-                    }
-                    Source::Arg(a) => {
-                        let base = self.bases.0[a];
-                        let plain = run.step == 1 && run.len == n && run.lo == 0 && run.hi == n;
-                        if plain && dtype == dtype.compute() {
-                            direct = base.offset(run.start * dtype.size() as isize);
-                        } else {
-                            transfer::load(dtype, base, run, dst);
-                        }
-                    }
-                }
-            }
-            Ok(())
-        })?;
-        Ok(if direct.is_null() { reg } else { direct })
     }
 }

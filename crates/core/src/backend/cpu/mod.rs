@@ -3,10 +3,12 @@
 mod copy;
 mod exec;
 mod fold;
+mod inst;
 pub mod library;
 mod matmul;
 mod pool;
 mod program;
+mod reduce;
 mod runs;
 mod transfer;
 
