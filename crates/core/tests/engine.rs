@@ -182,3 +182,35 @@ fn results_do_not_depend_on_the_number_of_threads() {
         assert_eq!(run(threads), one, "{threads} threads");
     }
 }
+
+#[test]
+fn reading_a_loss_first_does_not_change_its_gradient() {
+    let _turn = turn();
+    let filled = |name: &str, k: f64| {
+        let t = (Tensor::arange(0, 64, 1, DType::F64).unwrap() * k).sin().view([8, 8]).unwrap();
+        Tensor::var(name, t.eval().unwrap())
+    };
+    let (w, v) = (filled("w", 0.7), filled("v", 1.3));
+    let gradient = |read_first: bool| {
+        // The flip moves before the product and the exponential, whose group reduces another axis already.
+        let b = v.mean_dim(0, true).unwrap();
+        let loss = (&w * &b).exp().flip(0).unwrap().sum_dim(1, false).unwrap().sin().sum();
+        if read_first {
+            loss.item::<f64>().unwrap();
+        }
+        loss.backward().unwrap().wrt(&w).unwrap().to_vec::<f64>().unwrap()
+    };
+    let (plain, after) = (gradient(false), gradient(true));
+    assert!(plain.iter().zip(&after).all(|(a, b)| (a - b).abs() < 1e-12), "{plain:?}\n{after:?}");
+}
+
+#[test]
+fn long_chains_of_checkpoints_drop_without_recursion() {
+    let _turn = turn();
+    let x = Tensor::var("x", Tensor::from([0.5f64]));
+    let mut y = &x * 1.0;
+    for _ in 0..20_000 {
+        y = gradus_core::grad::checkpoint(|a| Ok(a[0].sin()), &[&y]).unwrap();
+    }
+    drop(y);
+}

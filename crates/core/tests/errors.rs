@@ -87,3 +87,22 @@ fn gradients_are_never_silently_lost() {
     let e = Tensor::zeros([3], DType::F32).requires_grad_().exp().backward().map(|_| ()).unwrap_err();
     assert!(e.to_string().contains("the loss must be one number, not [3]"), "{e}");
 }
+
+#[test]
+fn sizes_at_the_edge_of_what_can_be_counted() {
+    let huge = Tensor::zeros([1 << 40, 1 << 40], DType::F32);
+    assert!(huge.flatten(0, 1).is_err());
+    assert!(huge.mean_dim(.., false).unwrap().to_vec::<f32>().is_err());
+    let long = Tensor::zeros([usize::MAX], DType::F32);
+    assert!(Tensor::cat(&[&long, &long], 0).is_err());
+    let x = Tensor::zeros([4], DType::F32);
+    assert!(x.pad(&[i64::MIN, i64::MAX], gradus_core::PadMode::Constant(0.0)).is_err());
+}
+
+#[test]
+fn bools_stay_bools() {
+    let x = Tensor::zeros([1], DType::Bool);
+    let (at, src) = (Tensor::from([0i64, 0]), Tensor::from([true, true]));
+    let y = x.scatter_add(0, &at, &src).unwrap();
+    assert_eq!(y.to_bytes().unwrap(), [1]);
+}

@@ -23,7 +23,8 @@ fn for_lanes<T: Order>(
     lane: impl Fn(&[T], &mut Vec<Item>, &mut [i64]) + Sync,
 ) {
     debug_assert!(x.len() == l.len() && out.len() == l.outer * m * l.inner);
-    debug_assert!(l.n <= u32::MAX as usize);
+    // Positions are kept in 32 bits; a longer lane would need more than 64 GiB for its items.
+    assert!(l.n <= u32::MAX as usize, "sorting more than 2^32 - 1 elements along one axis");
     if l.count() == 0 || m == 0 {
         return;
     }

@@ -12,7 +12,14 @@ use crate::{
     kernel::Kernel,
     op::{Conv, HostOp},
 };
-use std::{any::Any, fmt, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 /// What a device can and cannot do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +67,7 @@ pub struct Matmul {
 impl Matmul {
     /// Multiply-adds times two.
     pub fn flops(&self) -> u64 {
-        2 * self.batch.iter().chain(&self.mkn).map(|&n| n as u64).product::<u64>()
+        self.batch.iter().chain(&self.mkn).fold(2u64, |all, &n| all.saturating_mul(n as u64))
     }
 }
 
@@ -99,22 +106,31 @@ pub trait Backend: Send + Sync {
 
 /// A device: a cheap handle to a backend, which lives as long as the process.
 #[derive(Clone, Copy)]
-pub struct Device(&'static dyn Backend);
+pub struct Device {
+    backend: &'static dyn Backend,
+    id: usize,
+}
 
 impl Device {
     /// The CPU.
     pub fn cpu() -> Device {
-        Device(cpu::backend())
+        Device { backend: cpu::backend(), id: 0 }
     }
 
     /// Takes a backend in for the rest of the process and gives its handle.
     pub fn register(backend: Box<dyn Backend>) -> Device {
-        Device(Box::leak(backend))
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        Device { backend: Box::leak(backend), id: NEXT.fetch_add(1, Relaxed) }
     }
 
     /// The implementation.
     pub fn backend(&self) -> &'static dyn Backend {
-        self.0
+        self.backend
+    }
+
+    /// Its number: 0 is the CPU, others count up as they are registered.
+    pub fn id(&self) -> usize {
+        self.id
     }
 
     /// Errors unless both are the same device.
@@ -130,18 +146,18 @@ impl Device {
 
 impl PartialEq for Device {
     fn eq(&self, other: &Device) -> bool {
-        std::ptr::addr_eq(self.0, other.0)
+        self.id == other.id
     }
 }
 impl Eq for Device {}
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.name())
+        f.write_str(self.backend.name())
     }
 }
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.name())
+        f.write_str(self.backend.name())
     }
 }

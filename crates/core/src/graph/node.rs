@@ -4,6 +4,7 @@ use super::{Tensor, Value};
 use crate::{DType, Device, Shape, grad::Hook, op::Op};
 use smallvec::SmallVec;
 use std::{
+    cell::RefCell,
     panic::Location,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock,
@@ -115,20 +116,31 @@ impl Node {
     }
 }
 
+thread_local! {
+    /// Inputs of nodes that are going, while a drop is under way on this thread.
+    static GOING: RefCell<Option<Vec<Tensor>>> = const { RefCell::new(None) };
+}
+
 impl Drop for Node {
+    /// A loop, not recursion: each node that goes leaves its inputs in a queue, and the outermost drop empties it. A rule
+    /// that owns tensors (a checkpoint, a closure) may drop nodes inside: they queue up as well.
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Relaxed);
-        let mut pending: Vec<Tensor> = Vec::new();
-        let take = |n: &mut Node, pending: &mut Vec<Tensor>| {
-            let s = n.state.get_mut().unwrap_or_else(|e| e.into_inner());
-            pending.extend(std::mem::take(&mut s.inputs));
-        };
-        take(self, &mut pending);
-        // A loop, not recursion: each sole owner gives up its inputs before it goes.
-        while let Some(t) = pending.pop() {
-            if let Some(mut node) = Arc::into_inner(t.0) {
-                take(&mut node, &mut pending);
+        let inputs = std::mem::take(&mut self.state.get_mut().unwrap_or_else(|e| e.into_inner()).inputs);
+        if inputs.is_empty() && !matches!(self.op, Op::WithVjp(_)) {
+            return;
+        }
+        let outermost = GOING.with(|going| {
+            let mut going = going.borrow_mut();
+            let outermost = going.is_none();
+            going.get_or_insert_default().extend(inputs);
+            outermost
+        });
+        if outermost {
+            while let Some(t) = GOING.with(|going| going.borrow_mut().as_mut().and_then(Vec::pop)) {
+                drop(t);
             }
+            GOING.with(|going| *going.borrow_mut() = None);
         }
     }
 }

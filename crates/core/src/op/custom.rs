@@ -25,9 +25,10 @@ impl Array<'_> {
 
 /// An operation with its own arithmetic and its own gradient.
 ///
-/// See `examples/06_custom_op.rs` for a whole one.
+/// Make it once and share the `Arc`: plans are cached by the operation's identity, so one made anew in every step is
+/// planned anew in every step.
 pub trait CustomOp: Send + Sync {
-    /// The name graphs and errors show. Two operations of one name must be one operation: plans are cached under it.
+    /// The name graphs and errors show.
     fn name(&self) -> &str;
 
     /// Shape and type of the result, or why these inputs do not fit.

@@ -30,7 +30,7 @@ pub fn plans_made() -> usize {
 
 /// The plan for a graph: from the cache, or new.
 pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
-    let key = (std::ptr::from_ref(graph.device.backend()).cast::<()>() as usize, graph.key.0, graph.key.1);
+    let key = (graph.device.id(), graph.key.0, graph.key.1);
     let lock = || PLANS.lock().unwrap_or_else(|e| e.into_inner());
     if let Some(p) = lock().get_or_insert_default().get(&key) {
         return Ok(p.clone());
@@ -123,7 +123,8 @@ fn outputs(graph: &Linear, l: &Lowered, fused: &fuse::Fused) -> Vec<(usize, usiz
     let mut out: Vec<(usize, usize, View)> = l.roots.iter().map(|(n, e)| (*n, e.base, e.view.clone())).collect();
     for (i, item) in l.items.iter().enumerate() {
         let node = &graph.nodes[item.node];
-        let own = node.tensor.shape() == &item.shape
+        let own = !item.moved
+            && node.tensor.shape() == &item.shape
             && !matches!(item.kind, Kind::Leaf(_) | Kind::Copy | Kind::Opaque(Opaque::After));
         if fused.stored[i] && own && node.keep && !node.wanted {
             out.push((item.node, i, View::contiguous(&item.shape)));

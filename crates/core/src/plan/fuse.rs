@@ -196,8 +196,13 @@ impl Fuser<'_> {
         let lower = if a.rank < b.rank { a } else { b };
         let axes = a.axes.is_none() || b.axes.is_none() || a.axes == b.axes;
         let small = a.items.len() + b.items.len() < self.limits.max_insts / 4
-            && 2 * (a.loads + b.loads) <= self.limits.max_args;
+            && self.args_of(a) + self.args_of(b) <= self.limits.max_args;
         !a.opaque && !b.opaque && a.space == b.space && axes && small && (a.rank == b.rank || !lower.read_by_others)
+    }
+
+    /// Buffers a group's kernel may need at the most: what it loads, and every item in case it is stored.
+    fn args_of(&self, g: &Group) -> usize {
+        g.loads + g.items.len()
     }
 
     /// Moves everything of group `h` into `g`.
@@ -218,7 +223,8 @@ impl Fuser<'_> {
     /// Whether item `i` may be computed inside group `g`: then, whether as a row.
     fn fits(&self, i: usize, g: usize) -> Option<bool> {
         let (item, group) = (&self.items[i], &self.groups[g]);
-        if group.items.len() >= self.limits.max_insts / 4 || group.loads + 2 * item.inputs.len() > self.limits.max_args
+        if group.items.len() >= self.limits.max_insts / 4
+            || self.args_of(group) + item.inputs.len() + 1 > self.limits.max_args
         {
             return None;
         }
@@ -349,9 +355,9 @@ impl Fuser<'_> {
                 };
                 let other = self.find(other);
                 let items = self.groups[other].items.len() + self.groups[g].items.len();
-                let loads = self.groups[other].loads + self.groups[g].loads;
+                let args = self.args_of(&self.groups[other]) + self.args_of(&self.groups[g]);
                 let same = other != g && self.groups[other].rank == self.groups[g].rank;
-                if same && items < self.limits.max_insts / 4 && 2 * loads <= self.limits.max_args {
+                if same && items < self.limits.max_insts / 4 && args <= self.limits.max_args {
                     self.merge(other, g);
                     break;
                 }

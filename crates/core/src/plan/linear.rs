@@ -147,6 +147,7 @@ fn hash_node(n: &LinearNode, h: &mut Mix) {
         v.view.strides.iter().for_each(|&s| h.write_isize(s));
         return;
     }
+    h.write_usize(n.inputs.len());
     n.inputs.iter().for_each(|&i| h.write_usize(i));
     std::mem::discriminant(&node.op).hash(h);
     match &node.op {

@@ -24,6 +24,8 @@ pub struct Item {
     pub dtype: DType,
     /// The node it stands for.
     pub node: usize,
+    /// Whether views were moved before it: then its elements are not in the node's own order.
+    pub moved: bool,
 }
 
 impl Item {
@@ -168,7 +170,7 @@ impl Lower {
         view: Option<View>,
     ) -> Edge {
         let view = view.unwrap_or_else(|| View::contiguous(&shape));
-        self.items.push(Item { kind, inputs, shape, dtype, node });
+        self.items.push(Item { kind, inputs, shape, dtype, node, moved: false });
         Edge { view, ..Edge::whole(self.items.len() - 1, &Shape::default()) }
     }
 
@@ -282,7 +284,9 @@ impl Lower {
         }
         let (kind, dtype, node) = (base.kind.clone(), base.dtype, base.node);
         let inputs = inputs.into_iter().map(|i| self.push(i, depth + 1)).collect();
-        Edge { sole: true, ..self.item(kind, inputs, e.view.shape, dtype, node, None) }
+        let edge = self.item(kind, inputs, e.view.shape, dtype, node, None);
+        self.items[edge.base].moved = true;
+        Edge { sole: true, ..edge }
     }
 
     /// A little arithmetic on positions, such as a causal mask: cheaper to compute again than to load.

@@ -156,7 +156,15 @@ fn host_step(plan: &Plan, bound: &Bound<'_>, op: &HostOp, args: &[TypedRef]) -> 
 
 fn custom_step(plan: &Plan, bound: &Bound<'_>, op: &Arc<dyn CustomOp>, args: &[TypedRef]) -> Result<()> {
     let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| bound.slot(*r, *d)).collect();
-    on_host(plan.device, &slots, args, |inputs, out, _| op.forward(inputs, out))
+    on_host(plan.device, &slots, args, |inputs, out, (dtype, _)| {
+        // A user's code gets defined bytes, and whatever it leaves in a bool is one.
+        out.fill(0);
+        op.forward(inputs, out)?;
+        if *dtype == DType::Bool {
+            out.iter_mut().for_each(|b| *b = (*b != 0) as u8);
+        }
+        Ok(())
+    })
 }
 
 /// Calls `f` with inputs and output in host memory, copying where the device has its own.

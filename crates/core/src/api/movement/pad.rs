@@ -37,7 +37,8 @@ impl Tensor {
             let a = self.rank() - 1 - k;
             pairs[a] = (p[0], p[1]);
             let n = self.dims()[a] as i128 + p[0] as i128 + p[1] as i128;
-            if n < 0 || n > isize::MAX as i128 / 16 {
+            let far = |x: i64| x.unsigned_abs() > isize::MAX as u64 / 16;
+            if n < 0 || n > isize::MAX as i128 / 16 || far(p[0]) || far(p[1]) {
                 let why = format!("{} and {} around axis {a} of {} leave an extent of {n}", p[0], p[1], self.shape());
                 return Err(Error::value("pad", why).operand(self));
             }

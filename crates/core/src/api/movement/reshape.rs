@@ -66,8 +66,11 @@ impl Tensor {
             return Err(Error::new("flatten", ErrorKind::Axis { axis: start, rank: self.rank(), why }));
         }
         let d = self.dims();
-        let shape: Shape =
-            d[..s].iter().copied().chain([d[s..=e].iter().product()]).chain(d[e + 1..].iter().copied()).collect();
+        let Some(merged) = Shape::from(&d[s..=e]).checked_numel() else {
+            let why = format!("axes {s} to {e} of {} have more elements than can be counted", self.shape());
+            return Err(Error::shape("flatten", &[self.shape()], why).operand(self));
+        };
+        let shape: Shape = d[..s].iter().copied().chain([merged]).chain(d[e + 1..].iter().copied()).collect();
         Ok(self.reshape_to(&shape))
     }
 
@@ -310,7 +313,13 @@ impl Tensor {
                 let why = format!("{} and {} differ in an axis other than {a}", lead.shape(), t.shape());
                 return Err(Error::shape("cat", &[lead.shape(), t.shape()], why).operand(lead).operand(t));
             }
-            total += t.dims()[a];
+            total = match total.checked_add(t.dims()[a]) {
+                Some(n) => n,
+                None => {
+                    let why = format!("more elements along axis {a} than can be counted");
+                    return Err(Error::shape("cat", &[lead.shape(), t.shape()], why).operand(lead).operand(t));
+                }
+            };
         }
         let parts: Vec<Tensor> = solid.iter().map(|t| t.to_dtype(dtype)).collect();
         match parts.len() {

@@ -70,7 +70,7 @@ impl Tensor {
     #[track_caller]
     pub fn mean_dim(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
         let a = axes("mean", &dim.into(), self.rank())?;
-        let n: usize = a.iter().map(|&d| self.dims()[d]).product();
+        let n = a.iter().map(|&d| self.dims()[d]).collect::<Shape>().numel();
         let x = self.to_dtype(self.dtype().to_float());
         Ok(x.reduce_dims(ReduceOp::Sum, a, keepdim) / n as f64)
     }

@@ -33,6 +33,11 @@ macro_rules! numeric {
 /// Runs a routine on contiguous arrays into `out`, whose type and shape are `spec`.
 pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Shape)) -> Result<()> {
     let d = inputs[0].dtype;
+    let sorts = matches!(op, HostOp::Argsort { .. } | HostOp::Mode);
+    if sorts && inputs[0].shape.iter().any(|&n| n > u32::MAX as usize) {
+        let why = format!("an axis of {} is too long to sort (2^32 - 1 at the most)", inputs[0].shape);
+        return Err(Error::shape(op.name(), &[&inputs[0].shape], why));
+    }
     match op {
         HostOp::Scan { op, axis } => numeric!(d, scan_op(*op, *axis, &inputs[0], out)),
         HostOp::Argsort { axis, descending } => numeric!(d, argsort(*axis, *descending, &inputs[0], out)),
@@ -108,8 +113,12 @@ fn mode<T: LibraryElement>(x: &Array<'_>, out: &mut [u8]) -> Result<()> {
 fn scatter_op<T: LibraryElement>(axis: usize, how: ScatterMode, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
     let [base, index, src] = inputs else { return Err(Tensor::bug("scatter takes three inputs")) };
     out.copy_from_slice(base.bytes);
+    // Bools pass as bytes: their sum is "or", their product "and".
+    let bools = base.dtype == DType::Bool;
     let mode = match how {
         ScatterMode::Assign => Mode::Assign,
+        ScatterMode::Add if bools => Mode::Max,
+        ScatterMode::Mul if bools => Mode::Min,
         ScatterMode::Add => Mode::Add,
         ScatterMode::Mul => Mode::Mul,
         ScatterMode::Min => Mode::Min,

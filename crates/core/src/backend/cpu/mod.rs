@@ -29,7 +29,7 @@ pub fn backend() -> &'static dyn Backend {
     static CPU: OnceLock<Cpu> = OnceLock::new();
     CPU.get_or_init(|| Cpu {
         pool: pool::Pool::default(),
-        limits: Limits { max_args: 64, max_insts: 256, dtypes: DType::ALL.to_vec(), max_buffer: isize::MAX as usize },
+        limits: Limits { max_args: 256, max_insts: 256, dtypes: DType::ALL.to_vec(), max_buffer: isize::MAX as usize },
     })
 }
 

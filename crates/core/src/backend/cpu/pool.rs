@@ -52,17 +52,38 @@ impl Pool {
                 return Ok(p as u64);
             }
         }
-        if class > (1 << 30) && class as u64 > available_memory() {
-            return Err(too_much().hint("this machine does not have that much memory free"));
-        }
         let layout = layout(class).ok_or_else(too_much)?;
-        // SAFETY: the layout's size is not zero.
-        let p = unsafe { alloc(layout) };
+        let fresh = || {
+            if class > (1 << 30) && class as u64 > available_memory() {
+                return std::ptr::null_mut();
+            }
+            // SAFETY: the layout's size is not zero.
+            unsafe { alloc(layout) }
+        };
+        let mut p = fresh();
         if p.is_null() {
-            return Err(too_much());
+            // What the pool keeps for later may be what is missing now.
+            self.release();
+            p = fresh();
+        }
+        if p.is_null() {
+            return Err(too_much().hint("this machine does not have that much memory free"));
         }
         advise_huge(p, class);
         Ok(p as u64)
+    }
+
+    /// Gives everything that is kept back to the system.
+    fn release(&self) {
+        let mut lists = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        for (class, pointers) in lists.free.drain() {
+            let Some(layout) = layout(class) else { continue };
+            for p in pointers {
+                // SAFETY: every pointer in a list was allocated with its class's layout, and nobody holds it.
+                unsafe { dealloc(p as *mut u8, layout) };
+            }
+        }
+        lists.kept = 0;
     }
 
     /// Takes a buffer of `bytes` bytes back.
