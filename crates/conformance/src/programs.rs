@@ -32,13 +32,19 @@ pub enum Mode {
 
 /// Runs the program that `list` spells on `device`; the last few tensors are its results.
 pub fn run(list: &[u32], device: Device, mode: Mode) -> Result<Vec<Tensor>> {
+    Ok(run_from(list, device, mode, false)?.1)
+}
+
+/// As [`run`], also with the tensors the program starts from; with `tracked`, those of floats are variables.
+pub fn run_from(list: &[u32], device: Device, mode: Mode, tracked: bool) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
     let mut c = Choices::new(list);
     let mut pool: Vec<Tensor> = vec![];
     let leaves = 1 + c.next(3);
     for _ in 0..leaves {
         let t = leaf(&mut c, device)?;
-        pool.push(t);
+        pool.push(if tracked && t.dtype().is_float() { t.requires_grad_() } else { t });
     }
+    let start = pool.clone();
     let steps = 2 + c.next(9);
     for _ in 0..steps {
         let Some(t) = step(&mut c, &pool)? else { continue };
@@ -53,7 +59,7 @@ pub fn run(list: &[u32], device: Device, mode: Mode) -> Result<Vec<Tensor>> {
     }
     let keep = 1 + c.next(2);
     let from = pool.len().saturating_sub(keep);
-    Ok(pool.split_off(from))
+    Ok((start, pool.split_off(from)))
 }
 
 fn leaf(c: &mut Choices<'_>, device: Device) -> Result<Tensor> {

@@ -2,7 +2,7 @@
 
 use gradus_conformance::{
     oracle,
-    programs::{Mode, run},
+    programs::{Mode, run, run_from},
 };
 use gradus_core::{DType, Device, Tensor};
 use proptest::{
@@ -29,12 +29,15 @@ fn same_bits(a: &Tensor, b: &Tensor) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Fusing chooses the order of reductions by what is loaded, so sums may differ in the last digits.
 fn close(a: &Tensor, b: &Tensor) -> Result<(), TestCaseError> {
+    within(a, b, if a.dtype() == DType::F64 { 1e-12 } else { 2e-5 })
+}
+
+fn within(a: &Tensor, b: &Tensor, tol: f64) -> Result<(), TestCaseError> {
     prop_assert_eq!(a.shape(), b.shape());
     prop_assert_eq!(a.dtype(), b.dtype());
     let (x, y) = (a.to_vec::<f64>().map_err(fail)?, b.to_vec::<f64>().map_err(fail)?);
-    // Fusing chooses the order of reductions by what is loaded, so sums may differ in the last digits.
-    let tol = if a.dtype() == DType::F64 { 1e-12 } else { 2e-5 };
     let scale = x.iter().filter(|x| x.is_finite()).fold(1.0f64, |m, x| m.max(x.abs()));
     for (i, (p, q)) in x.iter().zip(&y).enumerate() {
         let same = p == q || (p.is_nan() && q.is_nan()) || (p - q).abs() <= tol * scale;
@@ -96,6 +99,40 @@ fn fusion_changes_only_rounding() {
             Tensor::eval_all(&ra).map_err(fail)?;
             for (x, y) in a.iter().zip(&b) {
                 close(x, y)?;
+            }
+        }
+        Ok(())
+    });
+    report(result);
+}
+
+/// Gradients of the sum of a program's results for its floats.
+fn gradients(list: &[u32], mode: Mode) -> gradus_core::Result<Vec<Tensor>> {
+    let (start, results) = run_from(list, Device::cpu(), mode, true)?;
+    let mut loss = None;
+    for r in results.iter().filter(|r| r.requires_grad()) {
+        let sum = r.to_dtype(DType::F64).sin().sum();
+        loss = Some(match loss {
+            None => sum,
+            Some(l) => l + sum,
+        });
+    }
+    let Some(loss) = loss else { return Ok(vec![]) };
+    if mode == Mode::StepByStep {
+        loss.item::<f64>()?;
+    }
+    let grads = loss.backward()?;
+    Ok(start.iter().filter_map(|x| grads.wrt(x).ok()).collect())
+}
+
+#[test]
+fn gradients_do_not_depend_on_what_was_read_before() {
+    let result = runner(4000).run(&programs(), |list| {
+        if let (Ok(a), Ok(b)) = (gradients(&list, Mode::Fused), gradients(&list, Mode::StepByStep)) {
+            prop_assert_eq!(a.len(), b.len());
+            for (x, y) in a.iter().zip(&b) {
+                // Some step on the way may have been in f32.
+                within(x, y, 2e-4)?;
             }
         }
         Ok(())
