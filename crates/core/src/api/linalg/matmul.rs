@@ -188,7 +188,7 @@ impl Tensor {
     #[track_caller]
     pub fn vander(&self, n: Option<usize>) -> Result<Tensor> {
         let Some(&last) = self.dims().last() else {
-            return Err(Error::shape("vander", &[self.shape()], "needs at least one axis, not a scalar").operand(self));
+            return self.reshape_to(&Shape::from(1)).vander(n); // a scalar counts as one element, as in PyTorch
         };
         let n = n.unwrap_or(last);
         let x = self.unsqueeze(-1)?;
