@@ -12,6 +12,14 @@ const PEAK_RATE: f64 = 3e-3;
 
 /// The whole run.
 pub fn run(options: &Options) -> Result<()> {
+    // Better to say so now than after the training.
+    if let Some(folder) = options.out.parent()
+        && !folder.as_os_str().is_empty()
+        && !folder.is_dir()
+    {
+        let why = format!("there is no folder {} to save the model in", folder.display());
+        return Err(Error::value("save", why).hint("make it first, or name another file with --out"));
+    }
     manual_seed(options.seed);
     let d = data::digits()?;
     let model = Convnet::new()?;

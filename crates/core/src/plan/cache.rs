@@ -7,7 +7,7 @@ use super::{
     memory::{self, Lifetime},
     steps::{Home, Output, Plan, Ref, Step},
 };
-use crate::{Device, Error, ErrorKind, Result, backend::Matmul, kernel::Kernel, view::View};
+use crate::{Device, Error, ErrorKind, Result, Tensor, backend::Matmul, kernel::Kernel, view::View};
 use std::{
     collections::HashMap,
     sync::{
@@ -71,7 +71,7 @@ fn make(graph: &Linear) -> Result<Plan> {
         let at = steps.len();
         for &i in &group.items {
             if lowered.items[i].is_after() {
-                b.buffer[i] = Some(b.buffer_of(lowered.items[i].inputs[0].base));
+                b.buffer[i] = Some(b.buffer_of(lowered.items[i].inputs[0].base)?);
             } else if fused.stored[i] {
                 b.define(i, outlives[i], at);
             }
@@ -80,7 +80,7 @@ fn make(graph: &Linear) -> Result<Plan> {
             b.opaque(group.items[0], graph.device, &mut steps)?;
         } else {
             let made = codegen::generate(&lowered.items, &fused, g);
-            let args = made.args.iter().map(|&i| b.reference(i, 0, at)).collect();
+            let args = made.args.iter().map(|&i| b.reference(i, 0, at)).collect::<Result<_>>()?;
             let nodes = group.items.iter().map(|&i| lowered.items[i].node).collect();
             steps.push(kernel_step(graph.device, made.kernel, args, made.params, nodes)?);
         }
@@ -93,10 +93,10 @@ fn make(graph: &Linear) -> Result<Plan> {
     let outputs = outputs
         .into_iter()
         .map(|(node, item, view)| {
-            let buffer = b.buffer_of(item);
-            Output { node, buffer, view }
+            let buffer = b.buffer_of(item)?;
+            Ok(Output { node, buffer, view })
         })
-        .collect();
+        .collect::<Result<_>>()?;
     Ok(Plan { device: graph.device, steps, buffers: b.homes, arena, outputs })
 }
 
@@ -141,17 +141,17 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn buffer_of(&mut self, i: usize) -> usize {
+    fn buffer_of(&mut self, i: usize) -> Result<usize> {
         if let Some(b) = self.buffer[i] {
-            return b;
+            return Ok(b);
         }
         let Kind::Leaf(node) = self.items[i].kind else {
-            // Stored items were defined before anything reads them; a source without a buffer is copied first.
-            unreachable!("item {i} has no buffer");
+            // Stored items were defined before anything reads them, and a source without a buffer is copied first.
+            return Err(Tensor::bug(format!("item {i} of a plan has no buffer")));
         };
         self.homes.push(Home::Leaf(node));
         self.buffer[i] = Some(self.homes.len() - 1);
-        self.homes.len() - 1
+        Ok(self.homes.len() - 1)
     }
 
     /// Gives a stored item its buffer.
@@ -166,12 +166,12 @@ impl Builder<'_> {
     }
 
     /// A reference from step `step`, which keeps the buffer alive until then.
-    fn reference(&mut self, i: usize, offset: isize, step: usize) -> Ref {
-        let buffer = self.buffer_of(i);
+    fn reference(&mut self, i: usize, offset: isize, step: usize) -> Result<Ref> {
+        let buffer = self.buffer_of(i)?;
         if let Ok(at) = self.lives.binary_search_by_key(&buffer, |l| l.0) {
             self.lives[at].1.to = step;
         }
-        Ref { buffer, offset }
+        Ok(Ref { buffer, offset })
     }
 
     fn opaque(&mut self, i: usize, device: Device, steps: &mut Vec<Step>) -> Result<()> {
@@ -183,8 +183,9 @@ impl Builder<'_> {
             Opaque::After => return Ok(()),
             Opaque::Matmul | Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_) => {}
         }
-        let inputs: Vec<Ref> = item.inputs.iter().map(|e| self.reference(e.base, e.view.offset, at)).collect();
-        let out = self.reference(i, 0, at);
+        let inputs: Vec<Ref> =
+            item.inputs.iter().map(|e| self.reference(e.base, e.view.offset, at)).collect::<Result<_>>()?;
+        let out = self.reference(i, 0, at)?;
         let node = item.node;
         let with_types = |inputs: Vec<Ref>| {
             let ins =
@@ -223,8 +224,8 @@ impl Builder<'_> {
             let n = e.view.shape[axis];
             if e.view.shape.numel() > 0 {
                 let kernel = codegen::copy_kernel(&e.view, &strides, item.dtype);
-                let src = self.reference(e.base, 0, steps.len());
-                let dst = self.reference(i, from * strides[axis], steps.len());
+                let src = self.reference(e.base, 0, steps.len())?;
+                let dst = self.reference(i, from * strides[axis], steps.len())?;
                 steps.push(kernel_step(device, kernel, vec![src, dst], vec![], vec![item.node])?);
             }
             from += n as isize;
