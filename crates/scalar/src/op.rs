@@ -79,7 +79,7 @@ impl Op {
             Op::Sub => a - b,
             Op::Mul => a * b,
             Op::Div => a / b,
-            Op::Pow | Op::Powf => a.powf(b),
+            Op::Pow | Op::Powf => power(a, b),
             Op::Max => {
                 if a >= b || a.is_nan() {
                     a
@@ -135,6 +135,13 @@ impl Op {
 fn sigmoid(a: f64) -> f64 {
     let e = (-a.abs()).exp();
     if a >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
+}
+
+/// `a ^ b`, in one place: where the compiler sees a constant exponent it would write `a * a` for `a ^ 2`, which differs
+/// from the library's power in the last bit, and results would depend on what was inlined.
+#[inline(never)]
+pub(crate) fn power(a: f64, b: f64) -> f64 {
+    a.powf(b)
 }
 
 #[cfg(test)]

@@ -43,11 +43,11 @@ impl Number for f64 {
     }
     #[inline]
     fn power(&self, exponent: &f64) -> f64 {
-        self.powf(*exponent)
+        crate::op::power(*self, *exponent)
     }
     #[inline]
     fn power_fixed(&self, exponent: f64) -> f64 {
-        self.powf(exponent)
+        crate::op::power(*self, exponent)
     }
 }
 
