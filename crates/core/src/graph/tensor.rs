@@ -145,7 +145,8 @@ impl Tensor {
         Tensor(Node::new(op, inputs, shape, dtype, device, dtype.is_float(), value, at))
     }
 
-    /// Gives a variable a new content (of the same shape and type). Graphs built before keep what they read.
+    /// Gives a variable a new content (of the same shape and type). Graphs built before keep what they read. A content
+    /// that is not computed yet is computed by the next run on this thread, together with what that run is for.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<()> {
         let Op::Var(cell) = &self.0.op else {
@@ -165,7 +166,11 @@ impl Tensor {
         let new = value.snapshot(cell.id, cell.name.clone(), Location::caller());
         // Hooks belong to the variable, not to what it held when they were registered.
         cell.current().hooks().into_iter().for_each(|h| new.add_hook(h));
+        let unsettled = new.0.value().is_none();
         cell.replace(new);
+        if unsettled {
+            super::var::note_unsettled(cell);
+        }
         Ok(())
     }
 
