@@ -2,13 +2,16 @@
 //!
 //! Warm up five times, then run for 1.5 s or 200 iterations (at least 7); the median and the minimum are reported.
 
+mod models;
 mod ops;
+mod training;
 
 use std::time::Instant;
 
 /// Times one workload under the rules above.
 pub struct Bench {
     names: Vec<String>,
+    profile: bool,
 }
 
 impl Bench {
@@ -24,6 +27,10 @@ impl Bench {
         }
         for _ in 0..5 {
             f();
+        }
+        if self.profile {
+            let (_, times) = gradus_core::plan::profile(|| (0..5).for_each(|_| f()));
+            eprintln!("{name}, five times:\n{times}");
         }
         let mut times: Vec<f64> = vec![];
         let start = Instant::now();
@@ -42,12 +49,13 @@ impl Bench {
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(bad) = args.iter().find(|a| a.starts_with("--") && *a != "--json") {
-        eprintln!("no option {bad}; usage: gradus-bench [--json] [names]");
+    if let Some(bad) = args.iter().find(|a| a.starts_with("--") && *a != "--json" && *a != "--profile") {
+        eprintln!("no option {bad}; usage: gradus-bench [--json] [--profile] [names]");
         std::process::exit(2);
     }
-    let bench = Bench { names: args.into_iter().filter(|a| !a.starts_with("--")).collect() };
-    if let Err(e) = ops::run(&bench) {
+    let profile = args.iter().any(|a| a == "--profile");
+    let bench = Bench { profile, names: args.into_iter().filter(|a| !a.starts_with("--")).collect() };
+    if let Err(e) = training::run(&bench).and_then(|()| ops::run(&bench)) {
         eprintln!("{e}");
         std::process::exit(1);
     }

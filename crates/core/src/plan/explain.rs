@@ -2,7 +2,7 @@
 
 use super::{
     cache::plan_for,
-    linear::linearize,
+    linear::{Linear, linearize},
     steps::{Home, Step},
 };
 use crate::{Result, Tensor, kernel::Kernel};
@@ -49,47 +49,8 @@ pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
     };
     let graph = linearize(&roots, first.device());
     let plan = plan_for(&graph)?;
-    let name = |n: usize| graph.nodes[n].tensor.op_name().to_string();
     let size = |n: usize| (graph.nodes[n].tensor.numel() * graph.nodes[n].tensor.dtype().size()) as u64;
-    let steps = plan
-        .steps
-        .iter()
-        .map(|s| match s {
-            Step::Kernel { kernel, nodes, .. } => StepInfo {
-                what: "kernel".into(),
-                ops: nodes.iter().map(|&n| name(n)).collect(),
-                bytes: kernel.bytes(),
-                flops: kernel.flops(),
-                kernel: Some(kernel.clone()),
-            },
-            Step::Matmul { spec, node, .. } => {
-                let [m, k, n] = spec.mkn;
-                let batch: usize = spec.batch.iter().product();
-                let bytes = ((m * k + k * n + m * n) * batch * spec.dtype.size()) as u64;
-                StepInfo {
-                    what: format!("matmul {batch} x [{m}, {k}] @ [{k}, {n}]"),
-                    ops: vec![name(*node)],
-                    bytes,
-                    flops: spec.flops(),
-                    kernel: None,
-                }
-            }
-            Step::Conv { spec, dtype, node, .. } => {
-                let bytes = ((spec.input.numel() + spec.weight.numel() + spec.output.numel()) * dtype.size()) as u64;
-                StepInfo {
-                    what: format!("conv {} * {}", spec.input, spec.weight),
-                    ops: vec![name(*node)],
-                    bytes,
-                    flops: spec.flops(),
-                    kernel: None,
-                }
-            }
-            Step::Host { node, args, .. } | Step::Custom { node, args, .. } => {
-                let bytes = args.iter().map(|(_, d, s)| (s.numel() * d.size()) as u64).sum();
-                StepInfo { what: name(*node), ops: vec![name(*node)], bytes, flops: 0, kernel: None }
-            }
-        })
-        .collect();
+    let steps = plan.steps.iter().map(|s| describe(s, &graph)).collect();
     let kept = plan
         .outputs
         .iter()
@@ -99,18 +60,64 @@ pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
     Ok(Explanation { steps, arena: plan.arena, kept })
 }
 
+/// What a step does.
+pub(super) fn describe(step: &Step, graph: &Linear) -> StepInfo {
+    let name = |n: usize| graph.nodes[n].tensor.op_name().to_string();
+    match step {
+        Step::Kernel { kernel, nodes, .. } => StepInfo {
+            what: "kernel".into(),
+            ops: nodes.iter().map(|&n| name(n)).collect(),
+            bytes: kernel.bytes(),
+            flops: kernel.flops(),
+            kernel: Some(kernel.clone()),
+        },
+        Step::Matmul { spec, node, .. } => {
+            let [m, k, n] = spec.mkn;
+            let batch: usize = spec.batch.iter().product();
+            let bytes = ((m * k + k * n + m * n) * batch * spec.dtype.size()) as u64;
+            StepInfo {
+                what: format!("matmul {batch} x [{m}, {k}] @ [{k}, {n}]"),
+                ops: vec![name(*node)],
+                bytes,
+                flops: spec.flops(),
+                kernel: None,
+            }
+        }
+        Step::Conv { spec, dtype, node, .. } => {
+            let bytes = ((spec.input.numel() + spec.weight.numel() + spec.output.numel()) * dtype.size()) as u64;
+            StepInfo {
+                what: format!("conv {} * {}", spec.input, spec.weight),
+                ops: vec![name(*node)],
+                bytes,
+                flops: spec.flops(),
+                kernel: None,
+            }
+        }
+        Step::Host { node, args, .. } | Step::Custom { node, args, .. } => {
+            let bytes = args.iter().map(|(_, d, s)| (s.numel() * d.size()) as u64).sum();
+            StepInfo { what: name(*node), ops: vec![name(*node)], bytes, flops: 0, kernel: None }
+        }
+    }
+}
+
+impl fmt::Display for StepInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(k) = &self.kernel {
+            write!(f, " {:?}", k.map)?;
+            if !k.reduce.is_empty() {
+                write!(f, " over {:?}", k.reduce)?;
+            }
+            write!(f, ": {}", self.ops.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, s) in self.steps.iter().enumerate() {
-            write!(f, "{i:3}  {}", s.what)?;
-            if let Some(k) = &s.kernel {
-                write!(f, " {:?}", k.map)?;
-                if !k.reduce.is_empty() {
-                    write!(f, " over {:?}", k.reduce)?;
-                }
-                write!(f, ": {}", s.ops.join(" "))?;
-            }
-            writeln!(f, "  ({}, {} flop)", human(s.bytes), s.flops)?;
+            writeln!(f, "{i:3}  {s}  ({}, {} flop)", human(s.bytes), s.flops)?;
         }
         let bytes: u64 = self.steps.iter().map(|s| s.bytes).sum();
         let flops: u64 = self.steps.iter().map(|s| s.flops).sum();

@@ -16,11 +16,13 @@ mod fuse;
 mod linear;
 mod lower;
 mod memory;
+mod profile;
 mod run;
 mod steps;
 
 pub use cache::plans_made;
 pub use explain::{Explanation, StepInfo};
+pub use profile::{Profile, profile};
 pub use run::{kernel_launches, realize};
 pub use steps::{Plan, Step};
 

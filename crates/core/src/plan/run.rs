@@ -3,6 +3,7 @@
 use super::{
     cache::plan_for,
     linear::{Linear, linearize},
+    profile,
     steps::{Home, Plan, Ref, Step},
 };
 use crate::{
@@ -106,6 +107,7 @@ fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
     let mut params = Vec::new();
     for step in &plan.steps {
         LAUNCHES.set(LAUNCHES.get() + 1);
+        let start = profile::clock();
         match step {
             Step::Kernel { kernel, exe, args, params: which, nodes } => {
                 slots.clear();
@@ -128,6 +130,9 @@ fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
             Step::Custom { op, args, node } => {
                 custom_step(plan, &bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
             }
+        }
+        if let Some(start) = start {
+            profile::note(step, graph, start);
         }
     }
     let outputs = plan.outputs.iter().map(|o| {

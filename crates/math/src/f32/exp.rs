@@ -2,10 +2,8 @@
 
 use super::kernel64::{exp_64, log1p_64};
 
-/// 1.5 * 2^23: adding it rounds a small number to an integer in the low bits.
-pub(super) const MAGIC: f32 = 12_582_912.0;
-const LN2_HI: f32 = core::f32::consts::LN_2;
-const LN2_LO: f32 = -1.904_654_3e-9;
+pub(super) use super::coefficients::MAGIC;
+use super::coefficients::{EXP, EXPM1, LN2_HI, LN2_LO};
 
 /// 2^n from the bits of `n + MAGIC`, for -127 < n < 128.
 #[inline(always)]
@@ -25,7 +23,7 @@ fn reduce(x: f32) -> (f32, f32) {
 #[inline(always)]
 pub(super) fn expm1_reduced(x: f32) -> (f32, f32) {
     let (k, r) = reduce(x);
-    let q = poly!(r; 0.5, 0.166_665_42, 0.041_666_28, 0.008_366_71, 0.001_394_637_9);
+    let q = poly!(r; EXPM1[0], EXPM1[1], EXPM1[2], EXPM1[3], EXPM1[4]);
     (k, (r * r).mul_add(q, r))
 }
 
@@ -54,7 +52,7 @@ pub fn exp(x: f32) -> f32 {
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
     let (k, r) = reduce(x);
-    let q = poly!(r; 0.5, 0.166_665_18, 0.041_666_202, 0.008_369_026, 0.001_395_077_4);
+    let q = poly!(r; EXP[0], EXP[1], EXP[2], EXP[3], EXP[4]);
     scale((r * r).mul_add(q, r) + 1.0, k)
 }
 

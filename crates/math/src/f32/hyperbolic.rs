@@ -1,5 +1,6 @@
 //! Hyperbolic functions and their inverses.
 
+use super::coefficients::TANH_SMALL;
 use super::exp::{expm1_reduced, pow2i};
 use super::kernel64::{exp_64, ln_64};
 
@@ -14,7 +15,7 @@ use super::kernel64::{exp_64, ln_64};
 pub fn tanh(x: f32) -> f32 {
     let a = x.abs();
     let z = a * a;
-    let q = poly!(z; -0.333_333_2, 0.133_326_25, -0.053_851_65, 0.021_055_805, -0.006_238_845_6);
+    let q = poly!(z; TANH_SMALL[0], TANH_SMALL[1], TANH_SMALL[2], TANH_SMALL[3], TANH_SMALL[4]);
     let small = (z * a).mul_add(q, a);
     let c = if a > 9.5 { 9.5 } else { a };
     let (k, p) = expm1_reduced(c + c);

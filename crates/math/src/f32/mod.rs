@@ -10,6 +10,7 @@
 //! the way, which vectorises at half the width.
 
 mod arc;
+pub mod coefficients;
 mod erf;
 mod exp;
 mod hyperbolic;

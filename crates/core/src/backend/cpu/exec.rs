@@ -2,17 +2,14 @@
 //! block by block.
 
 use super::{
-    fold::fold,
-    program::{BLOCK, Pass, Program, Style, width},
-    reduce::pairwise,
+    jit::{self, Entry},
+    micro::{Cursor, Dst, Micro, Src},
+    program::{Pass, Program, Style},
+    reduce::{Parts, combine},
     runs::{At, Block},
-    transfer,
+    transfer::{self, Run},
 };
-use crate::{
-    Result, Scalar,
-    kernel::{InstKind, Val, oracle::Cell},
-    op::block::Isa,
-};
+use crate::{DType, Result, Scalar, kernel::Val, op::block::Isa};
 use rayon::prelude::*;
 use std::cell::RefCell;
 
@@ -43,23 +40,19 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
         unsafe { t.run(bases) };
         return Ok(());
     }
-    let unit = match p.style {
-        Style::Columns => block_of(p),
-        Style::Rows => 1,
-    };
-    let units = p.rows.div_ceil(unit);
+    let units = p.units();
     let threads = rayon::current_num_threads();
     let parallel = threads > 1 && p.work >= PARALLEL_WORK;
     let chunks = p.cols.div_ceil(p.kernel.order.chunk).max(1);
     if parallel && units < 2 * threads && chunks > 1 {
         // Few outputs, long reductions: the chunks of one are shared out.
         // SAFETY: the caller's promise.
-        return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, unit, chunks) });
+        return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks) });
     }
     let some = |from: usize, to: usize| {
         with_task(p, bases, params, |t| {
             // SAFETY: the caller's promise.
-            (from..to).try_for_each(|u| unsafe { t.unit(u * unit, unit.min(p.rows - u * unit)) })
+            (from..to).try_for_each(|u| unsafe { t.unit(p.points_of(u)) })
         })
     };
     if !parallel || units == 1 {
@@ -69,47 +62,37 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     (0..pieces).into_par_iter().try_for_each(|i| some(i * units / pieces, (i + 1) * units / pieces))
 }
 
-/// Map points a block takes: fewer when each keeps many accumulators.
-fn block_of(p: &Program) -> usize {
-    let lanes = p.kernel.order.lanes.min(p.cols.max(1));
-    (BLOCK / lanes).max(64)
-}
-
 /// One unit with its chunks on all threads, a pass at a time.
 ///
 /// # Safety
 /// As [`run`].
-unsafe fn split_unit(
-    p: &Program,
-    bases: Bases<'_>,
-    params: &[Scalar],
-    u: usize,
-    unit: usize,
-    chunks: usize,
-) -> Result<()> {
-    let (m0, n) = (u * unit, unit.min(p.rows - u * unit));
-    let mut reduced: Vec<(Val, Vec<Cell>)> = vec![];
+unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize, chunks: usize) -> Result<()> {
+    let (m0, n) = p.points_of(u);
+    let mut reduced: Vec<Parts> = vec![];
+    let pieces = chunks.min(rayon::current_num_threads() * 4);
     for (s, pass) in p.passes.iter().enumerate() {
-        let one = |c: usize| {
+        let some = |i: usize| {
+            let mut parts = Parts::default();
             with_task(p, bases, params, |t| {
                 t.start(m0);
-                t.restore(&reduced, n);
+                p.passes.iter().zip(&reduced).for_each(|(past, r)| t.restore(past, n, r));
+                let (from, to) = (i * chunks / pieces, (i + 1) * chunks / pieces);
                 // SAFETY: the caller's promise. Rows longer than a chunk are never cached, so this pass computes all
                 // elements it needs.
                 unsafe {
                     for past in &p.passes[..=s] {
-                        t.row_values(past, n, c == 0 && std::ptr::eq(past, pass))?;
+                        t.row_values(past, n, from == 0 && std::ptr::eq(past, pass))?;
                     }
-                    t.whole_chunk(s, n, c)
+                    (from..to).try_for_each(|c| t.whole_chunk(s, n, c, &mut parts))
                 }
-            })
+            })?;
+            Ok(parts)
         };
-        let parts: Vec<Vec<Cell>> = (0..chunks).into_par_iter().map(one).collect::<Result<_>>()?;
-        let w = if p.style == Style::Columns { n } else { 1 };
-        for (k, &v) in pass.reduces.iter().enumerate() {
-            let columns: Vec<Vec<Cell>> = parts.iter().map(|c| c[k * w..(k + 1) * w].to_vec()).collect();
-            reduced.push((v, pairwise(p, v, columns)));
-        }
+        let all: Vec<Parts> = (0..pieces).into_par_iter().map(some).collect::<Result<_>>()?;
+        let mut parts = Parts::default();
+        all.iter().for_each(|p| parts.append(p));
+        combine(p, pass, n, &mut parts);
+        reduced.push(parts);
     }
     Ok(())
 }
@@ -117,8 +100,15 @@ unsafe fn split_unit(
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) scratch: Vec<[u64; 8]>, // 64-byte steps keep registers aligned
+    /// Where each value's block is.
     pub(super) ptr: Vec<usize>,
+    /// Where each cursor stands: at reduce point zero, and now.
+    pub(super) row: Vec<usize>,
+    pub(super) pos: Vec<usize>,
     pub(super) acc: Vec<u64>,
+    pub(super) parts: Parts,
+    /// What a register of equal lines was filled from, and how far.
+    pub(super) filled: Vec<(usize, usize)>,
 }
 
 thread_local! {
@@ -152,6 +142,10 @@ fn with_task<R>(
     m.ptr.clear();
     let base = (m.scratch.as_ptr() as usize).next_multiple_of(64);
     m.ptr.extend(p.slot.iter().map(|&s| if s == usize::MAX { 0 } else { base + s }));
+    m.filled.clear();
+    m.filled.resize(p.slot.len(), (0, 0));
+    m.row.resize(p.cursors.len(), 0);
+    m.pos.resize(p.cursors.len(), 0);
     let (map, reduce) = (At::new(&p.kernel.map), At::new(&p.kernel.reduce));
     let mut task = Task { p, bases, params, isa: Isa::detect(), map, reduce, m };
     // SAFETY: uniform values read parameters and uniform addresses only; see `run`.
@@ -170,30 +164,47 @@ impl Task<'_> {
             // SAFETY: one register each, then spread over the block.
             unsafe {
                 self.inst(v, Block::Point, 1, 0)?;
-                transfer::spread(p.kernel.insts[v].dtype, self.m.ptr[v] as *mut u8, BLOCK);
+                transfer::spread(p.kernel.insts[v].dtype, self.m.ptr[v] as *mut u8, p.width_of[v]);
             }
         }
         Ok(())
     }
 
-    /// Moves to map point `m0`.
-    fn start(&mut self, m0: usize) {
-        self.map.set(&self.p.kernel.map, m0);
-        self.reduce.set(&self.p.kernel.reduce, 0);
+    /// Moves to map point `m0`, reduce point 0.
+    pub(super) fn start(&mut self, m0: usize) {
+        let p = self.p;
+        self.map.set(&p.kernel.map, m0);
+        self.reduce.set(&p.kernel.reduce, 0);
+        for (c, row) in p.cursors.iter().zip(&mut self.m.row) {
+            let at = c.offset + self.map.dot(&c.strides);
+            *row = self.bases.0[c.arg].wrapping_offset(at * c.size) as usize;
+        }
+        self.m.pos.copy_from_slice(&self.m.row);
     }
 
-    /// All passes of map points `m0 .. m0 + n`.
+    /// Moves to reduce point `r` of the current map point.
+    #[inline]
+    pub(super) fn seek(&mut self, r: usize) {
+        let p = self.p;
+        self.reduce.set(&p.kernel.reduce, r);
+        let first = p.kernel.map.len();
+        for ((c, pos), row) in p.cursors.iter().zip(&mut self.m.pos).zip(&self.m.row) {
+            *pos = row.wrapping_add_signed(self.reduce.dot(&c.strides[first..]) * c.size);
+        }
+    }
+
+    /// All passes of `n` map points from `m0` on.
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn unit(&mut self, m0: usize, n: usize) -> Result<()> {
+    unsafe fn unit(&mut self, (m0, n): (usize, usize)) -> Result<()> {
         let p = self.p;
         let chunks = p.cols.div_ceil(p.kernel.order.chunk);
         self.start(m0);
         for (s, pass) in p.passes.iter().enumerate() {
             // SAFETY: the caller's promise.
             unsafe { self.row_values(pass, n, true)? };
-            if pass.elems.is_empty() && pass.reduces.is_empty() {
+            if pass.elems.is_empty() {
                 continue;
             }
             if chunks <= 1 {
@@ -204,19 +215,13 @@ impl Task<'_> {
                 }
                 continue;
             }
-            let w = if p.style == Style::Columns { n } else { 1 };
-            let mut parts: Vec<Vec<Vec<Cell>>> = vec![vec![]; pass.reduces.len()];
-            for c in 0..chunks {
-                // SAFETY: the caller's promise.
-                let cells = unsafe { self.whole_chunk(s, n, c)? };
-                for (k, part) in parts.iter_mut().enumerate() {
-                    part.push(cells[k * w..(k + 1) * w].to_vec());
-                }
-            }
-            for (&v, part) in pass.reduces.iter().zip(parts) {
-                let cells = pairwise(p, v, part);
-                self.restore(&[(v, cells)], n);
-            }
+            let mut parts = std::mem::take(&mut self.m.parts);
+            parts.clear();
+            // SAFETY: the caller's promise.
+            unsafe { (0..chunks).try_for_each(|c| self.whole_chunk(s, n, c, &mut parts))? };
+            combine(p, pass, n, &mut parts);
+            self.restore(pass, n, &parts);
+            self.m.parts = parts;
         }
         Ok(())
     }
@@ -226,29 +231,17 @@ impl Task<'_> {
     /// # Safety
     /// As [`run`].
     unsafe fn row_values(&mut self, pass: &Pass, n: usize, stores: bool) -> Result<()> {
-        let p = self.p;
         if pass.rows.is_empty() {
             return Ok(());
         }
-        self.reduce.set(&p.kernel.reduce, 0);
-        for &v in &pass.rows {
-            if !stores && matches!(p.kernel.insts[v].kind, InstKind::Store { .. }) {
-                continue;
-            }
-            // SAFETY: the caller's promise.
-            unsafe {
-                match p.style {
-                    Style::Columns => self.inst(v, Block::Map, n, 0)?,
-                    Style::Rows => {
-                        self.inst(v, Block::Point, 1, 0)?;
-                        if p.spread[v] {
-                            transfer::spread(p.kernel.insts[v].dtype, self.m.ptr[v] as *mut u8, BLOCK);
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
+        self.seek(0);
+        let block = match self.p.style {
+            Style::Columns => Block::Map,
+            Style::Rows => Block::Point,
+        };
+        let calls = if stores { &pass.row_calls } else { &pass.row_calls_only };
+        // SAFETY: the caller's promise.
+        unsafe { self.calls(calls, Span { block, n, from: 0, col: 0, lane: 0, fresh: true }, 0) }
     }
 
     /// Elements of chunk `c` of a pass: stores done, reductions left in the accumulators.
@@ -263,36 +256,174 @@ impl Task<'_> {
         self.clear_accumulators(pass, n, per);
         let mut j = from;
         while j < to {
-            let (block, len, lane) = match p.style {
-                Style::Columns => (Block::Map, 1, (j - from) % lanes),
-                Style::Rows => (Block::Reduce, BLOCK.min(to - j), 0),
-            };
             if p.cols > 1 {
-                self.reduce.set(&p.kernel.reduce, j);
+                self.seek(j);
             }
-            let mut k = 0;
-            for &v in &pass.elems {
-                let InstKind::Reduce(op, x) = p.kernel.insts[v].kind else {
-                    let count = if p.style == Style::Columns { n } else { len };
+            match p.style {
+                Style::Columns => {
+                    let span = Span { block: Block::Map, n, from: 0, col: j, lane: (j - from) % lanes, fresh: true };
                     // SAFETY: the caller's promise; blocks stay inside the map and reduce spaces.
-                    unsafe { self.inst(v, block, count, j)? };
-                    continue;
-                };
-                let dtype = p.kernel.insts[v].dtype;
-                let f = fold(op, dtype, self.isa);
-                let x = self.operand(x, j);
-                let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
-                // SAFETY: accumulators and operands hold as many registers as the loops touch.
-                unsafe {
-                    match p.style {
-                        Style::Columns => (f.across)(acc.add(lane * n * width(dtype)), x, n),
-                        Style::Rows => (f.along)(acc, lanes, x, len),
+                    unsafe { self.calls(&pass.calls, span, per)? };
+                    j += 1;
+                }
+                Style::Rows => {
+                    let left = if p.reseek { p.block } else { p.inner - j % p.inner };
+                    let (start, end) = (j, to.min(j + left));
+                    while j < end {
+                        // A loop keeps accumulators in registers, lane zero first: call by call up to there.
+                        let lane = (j - from) % lanes;
+                        let (list, most) = if lane == 0 { (&pass.calls, p.block) } else { (&pass.plain, lanes - lane) };
+                        let span = Span {
+                            block: Block::Reduce,
+                            n: most.min(end - j),
+                            from: j - start,
+                            col: j,
+                            lane,
+                            fresh: j == start,
+                        };
+                        // SAFETY: as above.
+                        unsafe { self.calls(list, span, per)? };
+                        j += span.n;
                     }
                 }
-                k += 1;
             }
-            j += len;
         }
         Ok(())
     }
+
+    /// A list of calls over one block.
+    ///
+    /// # Safety
+    /// As [`run`]; the block lies inside its space, and `per` words of accumulators stand ready for each reduction.
+    #[inline]
+    unsafe fn calls(&mut self, list: &[Micro], s: Span, per: usize) -> Result<()> {
+        let p = self.p;
+        let at = |m: &Memory, c: usize| {
+            let cursor = &p.cursors[c];
+            m.pos[c].wrapping_add_signed(s.from as isize * cursor.step * cursor.size)
+        };
+        let src = |m: &Memory, x: &Src| m.ptr[x.v].wrapping_add(s.col * x.per_col) as *const u8;
+        let strided = |step: isize, n: usize| Run { start: 0, step, len: n, lo: 0, hi: n };
+        for op in list {
+            // SAFETY: registers hold a block of values; operands were computed by this task; addresses are inside their
+            // buffers by the caller's promise.
+            unsafe {
+                match op {
+                    Micro::Point(v, c) => self.m.ptr[*v] = at(&self.m, *c),
+                    Micro::Call { v, f, src: x, dst } => {
+                        let d = self.target(*v, *dst, &s);
+                        f(d, [src(&self.m, &x[0]), src(&self.m, &x[1]), src(&self.m, &x[2])], s.n);
+                    }
+                    Micro::Loop(l) => {
+                        let l = &p.loops[*l];
+                        let mut table = [0usize; jit::POINTERS];
+                        for (t, e) in table.iter_mut().zip(&l.entries) {
+                            *t = match e {
+                                Entry::Value(x) => src(&self.m, x) as usize,
+                                Entry::Register(v, per_col) => self.register(*v) as usize + s.col * per_col,
+                                Entry::Memory(c) => at(&self.m, *c),
+                                Entry::Accumulator(k) => {
+                                    let lane = if p.style == Style::Columns { s.lane * s.n * 4 } else { 0 };
+                                    self.m.acc[k * per..].as_mut_ptr() as usize + lane
+                                }
+                            };
+                        }
+                        l.run(&mut table, |x| *src(&self.m, x).cast::<u32>(), s.n);
+                        for &(v, c) in &l.placed {
+                            self.m.ptr[v] = at(&self.m, c);
+                        }
+                    }
+                    Micro::Fold { k, size, f, src: x, .. } => {
+                        let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
+                        let x = src(&self.m, x);
+                        match p.style {
+                            Style::Columns => (f.across)(acc.add(s.lane * s.n * size), x, s.n),
+                            Style::Rows => (f.along)(acc, p.kernel.order.lanes, s.lane, x, s.n),
+                        }
+                    }
+                    Micro::Fill(v, c, dtype) => {
+                        if s.fresh {
+                            let n = if s.block == Block::Point { p.width_of[*v] } else { p.width_of[*v].min(p.inner) };
+                            transfer::load(*dtype, at(&self.m, *c) as *const u8, strided(0, n), self.register(*v));
+                        }
+                    }
+                    Micro::Load(v, c, dtype) => {
+                        let run = strided(p.cursors[*c].step, s.n);
+                        transfer::load(*dtype, at(&self.m, *c) as *const u8, run, self.register(*v));
+                    }
+                    Micro::Lines(v, c, dtype) => self.lines(*v, at(&self.m, *c), &p.cursors[*c], *dtype, s.n),
+                    Micro::Cast { v, types, src: x, dst } => {
+                        let d = self.target(*v, *dst, &s);
+                        transfer::cast(types.0, types.1, src(&self.m, x), d, s.n);
+                    }
+                    Micro::Store(c, dtype, x, _) if p.cursors[*c].lines.is_some() => {
+                        let (line, apart) = p.cursors[*c].lines.unwrap_or((s.n.max(1), 0));
+                        let (step, width) = (p.cursors[*c].step, super::program::width(*dtype));
+                        for (n, i) in (0..s.n).step_by(line).enumerate() {
+                            let run = Run { start: n as isize * apart, step, len: line.min(s.n - i), lo: 0, hi: line };
+                            transfer::store(*dtype, at(&self.m, *c) as *mut u8, run, src(&self.m, x).add(i * width));
+                        }
+                    }
+                    Micro::Store(c, dtype, x, step) => {
+                        let run = strided(*step, s.n);
+                        transfer::store(*dtype, at(&self.m, *c) as *mut u8, run, src(&self.m, x));
+                    }
+                    Micro::Spread(v, dtype) => transfer::spread(*dtype, self.register(*v), p.width_of[*v]),
+                    Micro::Other(v) => self.inst(*v, s.block, s.n, s.col)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A load line by line.
+    ///
+    /// # Safety
+    /// As [`run`]; all lines lie in the buffer.
+    unsafe fn lines(&mut self, v: Val, from: usize, cursor: &Cursor, dtype: DType, n: usize) {
+        let Some((line, apart)) = cursor.lines else { return };
+        // The same line for all of them, and it is there already.
+        if apart == 0 && self.m.filled[v] == (from, n) {
+            return;
+        }
+        let (reg, width) = (self.register(v), super::program::width(dtype));
+        for (l, i) in (0..n).step_by(line).enumerate() {
+            let len = line.min(n - i);
+            let run = Run { start: l as isize * apart, step: cursor.step, len, lo: 0, hi: len };
+            // SAFETY: the caller's promise; the register holds a block.
+            unsafe { transfer::load(dtype, from as *const u8, run, reg.add(i * width)) };
+        }
+        self.m.filled[v] = (from, n);
+    }
+
+    /// Where a call writes its block.
+    #[inline]
+    fn target(&mut self, v: Val, dst: Dst, s: &Span) -> *mut u8 {
+        match dst {
+            Dst::Register { per_col } => self.register(v).wrapping_add(s.col * per_col),
+            Dst::Memory(c) => {
+                let cursor = &self.p.cursors[c];
+                let at = self.m.pos[c].wrapping_add_signed(s.from as isize * cursor.size);
+                self.m.ptr[v] = at;
+                at as *mut u8
+            }
+        }
+    }
+}
+
+/// One block.
+#[derive(Clone, Copy)]
+struct Span {
+    /// Along which space.
+    block: Block,
+    /// Elements.
+    n: usize,
+    /// Elements after the place the cursors stand at.
+    from: usize,
+    /// Place in the row.
+    col: usize,
+    /// Lane of its first element.
+    lane: usize,
+    /// Whether the cursors have moved since the last block.
+    fresh: bool,
 }

@@ -63,11 +63,11 @@ impl Num for bool {
 /// Both hold `n` registers of the type and do not overlap.
 pub type Across = unsafe fn(acc: *mut u8, x: *const u8, n: usize);
 
-/// `acc[j % lanes] = f(acc[j % lanes], x[j])` for `j < n`, in turn.
+/// `acc[(first + j) % lanes] = f(acc[(first + j) % lanes], x[j])` for `j < n`, in turn.
 ///
 /// # Safety
-/// `acc` holds `lanes` registers, `x` holds `n`; they do not overlap.
-pub type Along = unsafe fn(acc: *mut u8, lanes: usize, x: *const u8, n: usize);
+/// `acc` holds `lanes` registers, `first` is below `lanes`, `x` holds `n`; they do not overlap.
+pub type Along = unsafe fn(acc: *mut u8, lanes: usize, first: usize, x: *const u8, n: usize);
 
 /// The loops of one reduction over one register type.
 #[derive(Clone, Copy)]
@@ -91,11 +91,15 @@ macro_rules! folds {
             }
         }
         #[cfg_attr(target_arch = "x86_64", target_feature(enable = $feature))]
-        unsafe fn $along<T: Num, const OP: u8>(acc: *mut u8, lanes: usize, x: *const u8, n: usize) {
+        unsafe fn $along<T: Num, const OP: u8>(acc: *mut u8, lanes: usize, first: usize, x: *const u8, n: usize) {
             // SAFETY: the caller's promise.
             let (a, x) = unsafe {
                 (std::slice::from_raw_parts_mut(acc.cast::<T>(), lanes), std::slice::from_raw_parts(x.cast::<T>(), n))
             };
+            let (head, x) = x.split_at(if first == 0 { 0 } else { (lanes - first).min(n) });
+            for (a, x) in a[first..].iter_mut().zip(head) {
+                *a = two::<T, OP>(*a, *x);
+            }
             if let Ok(a) = <&mut [T; WIDE]>::try_from(&mut *a) {
                 // The usual width as a constant, so that the accumulators stay in vector registers.
                 let mut r = *a;

@@ -4,8 +4,14 @@ mod copy;
 mod exec;
 mod fold;
 mod inst;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod jit;
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+#[path = "no_jit.rs"]
+mod jit;
 pub mod library;
 mod matmul;
+mod micro;
 mod pool;
 mod program;
 mod reduce;

@@ -8,13 +8,22 @@
 //! A kernel with reductions is cut into *passes*: pass 0 computes the reductions that need no other, pass 1 those that
 //! need these, and so on; stores go with the first pass that can do them.
 
+use super::{
+    jit,
+    micro::{self, Blocks, Compiler, Cursor, Micro},
+};
 use crate::{
     DType,
     kernel::{InstKind, Kernel, Level, Val, collapse},
 };
 
-/// Elements a block: long enough to hide the dispatch, short enough that a dozen registers stay in the first cache.
-pub const BLOCK: usize = 512;
+/// Elements a block: long enough to hide the dispatch, and as short as it takes for all registers to stay in a part of
+/// the first cache, between these two.
+const BLOCKS: (usize, usize) = (256, 2048);
+/// The part of the first cache that registers may take.
+const REGISTER_BYTES: usize = 16 * 1024;
+/// Along a last axis of at least this extent a block is a part of one line; below, it is several lines.
+const LONG_LINE: usize = 512;
 /// Rows up to this length keep elements that a later pass needs; longer ones compute them again. One chunk: the chunks
 /// of longer rows may run on different threads.
 const CACHED_ROW: usize = crate::kernel::Order::ROWS.chunk;
@@ -39,6 +48,14 @@ pub struct Pass {
     pub elems: Vec<Val>,
     /// Its reductions, a subset of `elems`.
     pub reduces: Vec<Val>,
+    /// `rows`, compiled.
+    pub row_calls: Vec<Micro>,
+    /// The same without stores.
+    pub row_calls_only: Vec<Micro>,
+    /// `elems`, compiled, one call an instruction.
+    pub plain: Vec<Micro>,
+    /// The same with loops for runs of calls.
+    pub calls: Vec<Micro>,
 }
 
 /// A prepared kernel.
@@ -52,6 +69,18 @@ pub struct Program {
     pub cols: usize,
     /// How it runs.
     pub style: Style,
+    /// Elements a block.
+    pub block: usize,
+    /// Extent of the axis that blocks run along and never cross the end of; the whole space where they may.
+    pub inner: usize,
+    /// Map points a unit of work takes.
+    pub unit: usize,
+    /// Whether every block must find its place anew: it may cross the end of an axis, or needs its indices.
+    pub reseek: bool,
+    /// The addresses its calls use.
+    pub cursors: Vec<Cursor>,
+    /// Loops of machine code.
+    pub loops: Vec<jit::Loop>,
     /// Uniform values, computed once a task.
     pub uniforms: Vec<Val>,
     /// The passes, in order.
@@ -62,6 +91,8 @@ pub struct Program {
     pub cached: Vec<bool>,
     /// Row values that element instructions read (in rows style they are spread over a block).
     pub spread: Vec<bool>,
+    /// Elements over which a value that is the same along a block is spread.
+    pub width_of: Vec<usize>,
     /// Bytes of scratch memory a task needs.
     pub scratch: usize,
     /// A measure of the whole work, to decide whether threads pay.
@@ -73,6 +104,26 @@ pub struct Program {
 }
 
 impl Program {
+    /// Units of work: blocks of map points that stay within the last axis, or rows.
+    pub fn units(&self) -> usize {
+        match self.style {
+            Style::Columns => self.rows / self.inner * self.inner.div_ceil(self.unit),
+            Style::Rows => self.rows,
+        }
+    }
+
+    /// First map point of a unit, and how many it has.
+    pub fn points_of(&self, unit: usize) -> (usize, usize) {
+        match self.style {
+            Style::Columns => {
+                let per = self.inner.div_ceil(self.unit);
+                let from = unit % per * self.unit;
+                (unit / per * self.inner + from, self.unit.min(self.inner - from))
+            }
+            Style::Rows => (unit, 1),
+        }
+    }
+
     /// Prepares a verified kernel.
     pub fn new(kernel: &Kernel) -> Program {
         let kernel = collapse(kernel);
@@ -83,6 +134,7 @@ impl Program {
         let count = stage.iter().copied().max().map_or(1, |s| s + 1);
         let cache = style == Style::Rows && cols <= CACHED_ROW;
 
+        let worth = worth_keeping(&kernel);
         let mut passes: Vec<Pass> = (0..count).map(|_| Pass::default()).collect();
         let mut uniforms = vec![];
         let mut cached = vec![false; n];
@@ -107,7 +159,7 @@ impl Program {
                     && matches!(kernel.insts[v].kind, InstKind::Store { .. })
             });
             pass.elems = closure(&kernel, pass.reduces.iter().copied().chain(stores), |v| {
-                let keep = cache && stage[v] < s && !matches!(kernel.insts[v].kind, InstKind::Load { .. });
+                let keep = cache && stage[v] < s && worth[v];
                 if keep {
                     cached[v] = true;
                 }
@@ -134,19 +186,87 @@ impl Program {
                     .for_each(|&o| spread[o] = true);
             }
         }
-        let (slot, scratch) = registers(&kernel, &passes, &cached, cols);
-        let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
+        let dims = match style {
+            Style::Columns => &kernel.map,
+            Style::Rows => &kernel.reduce,
+        };
+        let blocks = match dims[..] {
+            [.., lines, line] if line < LONG_LINE => {
+                // A reduction's chunks must end where lines do, and one line must fit a block.
+                let whole = style == Style::Columns || kernel.order.chunk % line == 0;
+                if whole && lines > 1 { Blocks::Lines(line) } else { Blocks::Across }
+            }
+            _ => Blocks::Along,
+        };
+        let inner = match (blocks, &dims[..]) {
+            (Blocks::Across, _) => dims.iter().product(),
+            (Blocks::Lines(line), [.., lines, _]) => lines * line,
+            _ => dims.last().copied().unwrap_or(1),
+        }
+        .max(1);
+        let cursors = micro::cursors(&kernel, style, blocks);
         let direct = direct(&kernel, &cached);
+        let compiler = Compiler { k: &kernel, cursors: &cursors, cached: &cached, direct: &direct, spread: &spread };
+        let own = micro::persistent(&kernel, &cursors);
+        let in_memory: Vec<bool> = (0..n).map(|v| compiler.in_memory(v)).collect();
+        for pass in &mut passes {
+            let values: Vec<Val> = pass.rows.clone();
+            let compile = |values: &[Val]| match style {
+                Style::Columns => compiler.elems(values),
+                Style::Rows => compiler.points(values),
+            };
+            pass.row_calls = compile(&values);
+            let no_store = |v: &&Val| !matches!(kernel.insts[**v].kind, InstKind::Store { .. });
+            pass.row_calls_only = compile(&values.iter().filter(no_store).copied().collect::<Vec<_>>());
+            pass.plain = compiler.elems(&pass.elems);
+        }
+        let mut loops = vec![];
+        let still = jit::still(&kernel, style, &micro::filled(&kernel, &cursors));
+        let context = jit::Context { k: &kernel, style, cached: &cached, still: &still };
+        let ahead = micro::prefetches(&kernel, style, &cursors, &passes);
+        for (pass, ahead) in passes.iter_mut().zip(ahead) {
+            pass.calls = jit::with_loops(&context, &pass.plain, &ahead, &mut loops);
+        }
+        let (touched, called) = touched(&kernel, &passes, &loops);
+        let registers_used = (0..n).filter(|&v| touched[v] && !cached[v] && !in_memory[v]).count();
+        let lanes = kernel.order.lanes.min(cols.max(1));
+        let target = block_size(registers_used);
+        let unit = match style {
+            Style::Columns => (target / lanes).max(64).min(target),
+            Style::Rows => target,
+        };
+        let unit = match blocks {
+            Blocks::Lines(line) => (unit / line).max(1) * line,
+            Blocks::Along | Blocks::Across => unit,
+        }
+        .min(inner);
+        let block = unit.next_multiple_of(16);
+        let block = if style == Style::Rows && blocks != Blocks::Along { unit } else { block };
+        let unit = if style == Style::Rows { 1 } else { unit };
+        // Loops read one vector of what is the same all along, and the way to lane zero is shorter than 64.
+        let width_of = (0..n).map(|v| if called[v] { block } else { block.min(64) }).collect();
+        let (slot, scratch) = registers(&kernel, &passes, &cached, &own, &in_memory, cols, block);
+        let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
         let transposition = super::copy::Transposition::of(&kernel);
+        let reseek =
+            blocks == Blocks::Across || passes.iter().flat_map(|p| &p.calls).any(|m| matches!(m, Micro::Other(_)));
+        let cursors = cursors.all;
         Program {
             rows,
             cols,
             style,
+            block,
+            inner,
+            unit,
+            reseek,
+            cursors,
+            loops,
             uniforms,
             passes,
             slot,
             cached,
             spread,
+            width_of,
             scratch,
             work,
             direct,
@@ -226,8 +346,73 @@ fn closure(k: &Kernel, roots: impl Iterator<Item = Val>, mut stop: impl FnMut(Va
     (0..k.insts.len()).filter(|&v| wanted[v]).collect()
 }
 
-/// Registers by linear scan: an element's register is free again after its last use in its pass.
-fn registers(k: &Kernel, passes: &[Pass], cached: &[bool], cols: usize) -> (Vec<usize>, usize) {
+/// Element values that are worth a place in memory when a later pass wants them again: more than two cheap operations
+/// from what is at hand.
+fn worth_keeping(k: &Kernel) -> Vec<bool> {
+    let mut price = vec![0usize; k.insts.len()];
+    for v in 0..k.insts.len() {
+        let inst = &k.insts[v];
+        if inst.level == Level::Elem {
+            let below: usize = k.operands(v).iter().map(|&o| price[o]).sum();
+            price[v] = match &inst.kind {
+                InstKind::Load { source: crate::kernel::Source::Rand { .. }, .. } => 8,
+                InstKind::Load { access, .. } => 8 * access.lookup.len(),
+                InstKind::Ewise(row, _) if row.kind == crate::op::ewise::Kind::Float => below + 8,
+                InstKind::Ewise(..) | InstKind::Cast(_) => below + 1,
+                InstKind::Const(_) | InstKind::Param(_) | InstKind::Reduce(..) | InstKind::Store { .. } => 0,
+            }
+            .min(1 << 20);
+        }
+    }
+    price.into_iter().zip(&k.insts).map(|(p, i)| p > 2 && !matches!(i.kind, InstKind::Load { .. })).collect()
+}
+
+/// Elements a block for so many registers of four bytes an element.
+fn block_size(registers: usize) -> usize {
+    let fit = REGISTER_BYTES / 4 / registers.max(1);
+    if registers == 0 { 2 * BLOCKS.1 } else { (1 << fit.max(1).ilog2()).clamp(BLOCKS.0, BLOCKS.1) }
+}
+
+/// Values whose register a block passes through, and those that single calls read.
+fn touched(k: &Kernel, passes: &[Pass], loops: &[jit::Loop]) -> (Vec<bool>, Vec<bool>) {
+    let (mut touched, mut called) = (vec![false; k.insts.len()], vec![false; k.insts.len()]);
+    for m in passes.iter().flat_map(|p| &p.calls) {
+        match m {
+            Micro::Loop(l) => {
+                for e in &loops[*l].entries {
+                    if let jit::Entry::Register(v, _) = e {
+                        touched[*v] = true;
+                    }
+                }
+            }
+            Micro::Call { v, .. }
+            | Micro::Cast { v, .. }
+            | Micro::Fill(v, ..)
+            | Micro::Load(v, ..)
+            | Micro::Lines(v, ..)
+            | Micro::Other(v) => {
+                touched[*v] = true;
+                k.operands(*v).iter().for_each(|&o| called[o] = true);
+            }
+            Micro::Store(_, _, src, _) | Micro::Fold { src, .. } => called[src.v] = true,
+            Micro::Point(..) | Micro::Spread(..) => {}
+        }
+    }
+    (0..k.insts.len()).filter(|&v| called[v]).for_each(|v| touched[v] = true);
+    (touched, called)
+}
+
+/// Registers by linear scan: an element's register is free again after its last use in its pass. Where each is, and the
+/// bytes of all.
+fn registers(
+    k: &Kernel,
+    passes: &[Pass],
+    cached: &[bool],
+    own: &[bool],
+    in_memory: &[bool],
+    cols: usize,
+    block: usize,
+) -> (Vec<usize>, usize) {
     let mut slot = vec![usize::MAX; k.insts.len()];
     let mut top = 0;
     let mut take = |v: Val, count: usize| {
@@ -241,9 +426,9 @@ fn registers(k: &Kernel, passes: &[Pass], cached: &[bool], cols: usize) -> (Vec<
     passes.iter().flat_map(|p| &p.elems).for_each(|&v| computed[v] += 1);
     for v in 0..k.insts.len() {
         if cached[v] {
-            slot[v] = take(v, cols.next_multiple_of(BLOCK));
-        } else if k.insts[v].level < Level::Elem || computed[v] > 1 {
-            slot[v] = take(v, BLOCK);
+            slot[v] = take(v, cols.next_multiple_of(block) + 16);
+        } else if k.insts[v].level < Level::Elem || (computed[v] > 1 && !in_memory[v]) || own[v] {
+            slot[v] = take(v, block);
         }
     }
     for pass in passes {
@@ -253,13 +438,13 @@ fn registers(k: &Kernel, passes: &[Pass], cached: &[bool], cols: usize) -> (Vec<
             k.operands(v).iter().for_each(|&o| last[o] = i);
         }
         for (i, &v) in pass.elems.iter().enumerate() {
-            if slot[v] == usize::MAX && !matches!(k.insts[v].kind, InstKind::Store { .. }) {
+            if slot[v] == usize::MAX && !in_memory[v] && !matches!(k.insts[v].kind, InstKind::Store { .. }) {
                 let w = width(k.insts[v].dtype);
                 let again = free.iter().position(|f| f.0 == w).map(|at| free.swap_remove(at).1);
-                slot[v] = again.unwrap_or_else(|| take(v, BLOCK));
+                slot[v] = again.unwrap_or_else(|| take(v, block));
             }
             for o in k.operands(v) {
-                let shared = k.insts[o].level < Level::Elem || cached[o] || computed[o] > 1;
+                let shared = in_memory[o] || k.insts[o].level < Level::Elem || cached[o] || computed[o] > 1 || own[o];
                 let w = width(k.insts[o].dtype);
                 if !shared && last[o] == i && !free.contains(&(w, slot[o])) {
                     free.push((w, slot[o]));

@@ -3,71 +3,102 @@
 use super::{
     exec::Task,
     fold::fold,
-    program::{BLOCK, Pass, Program, Style, width},
+    program::{Pass, Program, Style, width},
     transfer,
 };
 use crate::{
     Result,
     kernel::{InstKind, Val, oracle::Cell},
+    op::block::Isa,
 };
 
-/// Chunks combined, neighbours first.
-pub fn pairwise(p: &Program, v: Val, mut parts: Vec<Vec<Cell>>) -> Vec<Cell> {
-    let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { return vec![] };
-    let dtype = p.kernel.insts[v].dtype;
-    while parts.len() > 1 {
-        let mut next = Vec::with_capacity(parts.len().div_ceil(2));
-        let mut it = parts.into_iter();
-        while let Some(mut a) = it.next() {
-            if let Some(b) = it.next() {
-                for (a, b) in a.iter_mut().zip(b) {
-                    *a = crate::kernel::oracle::combine(op, *a, b, dtype);
+/// Registers of finished reductions: for each chunk, each reduction of a pass, each map point, eight bytes or less.
+#[derive(Default)]
+pub struct Parts {
+    words: Vec<u64>,
+    chunks: usize,
+}
+
+impl Parts {
+    /// Starts anew.
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.chunks = 0;
+    }
+
+    /// The chunks of `other` after those of this.
+    pub fn append(&mut self, other: &Parts) {
+        self.words.extend(&other.words);
+        self.chunks += other.chunks;
+    }
+}
+
+/// Points that a pass reduces to at a time.
+fn points(p: &Program, n: usize) -> usize {
+    if p.style == Style::Columns { n } else { 1 }
+}
+
+/// The reductions of a pass from the parts of all its chunks: neighbours first. The first chunk's place holds the result.
+pub fn combine(p: &Program, pass: &Pass, n: usize, parts: &mut Parts) {
+    let w = points(p, n);
+    let per_chunk = pass.reduces.len() * w;
+    for (k, &v) in pass.reduces.iter().enumerate() {
+        let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { continue };
+        let dtype = p.kernel.insts[v].dtype;
+        let across = fold(op, dtype, Isa::detect()).across;
+        let mut apart = 1;
+        while apart < parts.chunks {
+            for c in (0..parts.chunks - apart).step_by(2 * apart) {
+                let at = |c: usize| c * per_chunk + k * w;
+                let (low, high) = parts.words.split_at_mut(at(c + apart));
+                let acc = low[at(c)..].as_mut_ptr().cast::<u8>();
+                // SAFETY: each part has w words, which is room for w registers; parts do not overlap.
+                unsafe {
+                    across(acc, high.as_ptr().cast(), w);
+                    if dtype.is_int() {
+                        transfer::wrap(dtype, acc, w);
+                    }
                 }
             }
-            next.push(a);
+            apart *= 2;
         }
-        parts = next;
     }
-    parts.pop().unwrap_or_default()
 }
 
 impl Task<'_> {
-    /// One chunk of a pass, its reductions finished into cells (one a reduction and map point).
+    /// One chunk of a pass, its reductions finished and added to the parts.
     ///
     /// # Safety
     /// As [`super::exec::run`].
-    pub(super) unsafe fn whole_chunk(&mut self, s: usize, n: usize, c: usize) -> Result<Vec<Cell>> {
+    pub(super) unsafe fn whole_chunk(&mut self, s: usize, n: usize, c: usize, out: &mut Parts) -> Result<()> {
         let pass = &self.p.passes[s];
         // SAFETY: the caller's promise.
         unsafe { self.chunk(pass, n, c)? };
-        let w = if self.p.style == Style::Columns { n } else { 1 };
-        let mut out = Vec::with_capacity(pass.reduces.len() * w);
+        let w = points(self.p, n);
         for (k, &v) in pass.reduces.iter().enumerate() {
             self.finish(k, v, n);
-            let size = width(self.p.kernel.insts[v].dtype);
-            for i in 0..w {
-                let mut cell = Cell::default();
-                let from = (self.m.ptr[v] as *const u8).wrapping_add(i * size);
-                // SAFETY: `finish` left w registers there.
-                unsafe { std::ptr::copy_nonoverlapping(from, (&raw mut cell).cast(), size) };
-                out.push(cell);
-            }
+            let at = out.words.len();
+            out.words.resize(at + w, 0);
+            let (from, bytes) = (self.m.ptr[v] as *const u8, w * width(self.p.kernel.insts[v].dtype));
+            // SAFETY: `finish` left w registers there, and w words are room for them.
+            unsafe { std::ptr::copy_nonoverlapping(from, out.words[at..].as_mut_ptr().cast(), bytes) };
         }
-        Ok(out)
+        out.chunks += 1;
+        Ok(())
     }
 
-    /// Puts finished reductions back into their registers.
-    pub(super) fn restore(&mut self, reduced: &[(Val, Vec<Cell>)], n: usize) {
-        for (v, cells) in reduced {
-            let dtype = self.p.kernel.insts[*v].dtype;
-            let (size, reg) = (width(dtype), self.m.ptr[*v] as *mut u8);
-            for (i, cell) in cells.iter().take(n).enumerate() {
-                // SAFETY: registers hold BLOCK values, and n is at most that.
-                unsafe { std::ptr::copy_nonoverlapping((&raw const *cell).cast(), reg.add(i * size), size) };
-            }
-            if self.p.style == Style::Rows && self.p.spread[*v] {
-                // SAFETY: as above.
-                unsafe { transfer::spread(dtype, reg, BLOCK) };
+    /// Puts the finished reductions of a pass back into their registers.
+    pub(super) fn restore(&mut self, pass: &Pass, n: usize, parts: &Parts) {
+        let w = points(self.p, n);
+        for (k, &v) in pass.reduces.iter().enumerate() {
+            let dtype = self.p.kernel.insts[v].dtype;
+            let reg = self.m.ptr[v] as *mut u8;
+            // SAFETY: registers hold a block of values, and w is at most that.
+            unsafe {
+                std::ptr::copy_nonoverlapping(parts.words[k * w..].as_ptr().cast(), reg, w * width(dtype));
+                if self.p.style == Style::Rows && self.p.spread[v] {
+                    transfer::spread(dtype, reg, self.p.width_of[v]);
+                }
             }
         }
     }
@@ -126,9 +157,9 @@ impl Task<'_> {
         unsafe {
             while live > 1 {
                 let half = live / 2;
-                for l in half..live.min(have) {
-                    across(acc.add((l - half) * w * size), acc.add(l * w * size), w);
-                }
+                // Lanes lie side by side, so the upper half goes onto the lower one at once.
+                let upper = live.min(have).saturating_sub(half);
+                across(acc, acc.add(half * w * size), upper * w);
                 live = half;
             }
             std::ptr::copy_nonoverlapping(acc, reg, w * size);
@@ -136,7 +167,7 @@ impl Task<'_> {
                 transfer::wrap(dtype, reg, w);
             }
             if p.style == Style::Rows && p.spread[v] {
-                transfer::spread(dtype, reg, BLOCK);
+                transfer::spread(dtype, reg, self.p.width_of[v]);
             }
         }
     }

@@ -17,6 +17,12 @@ impl At {
         At(SmallVec::from_elem(0, dims.len()))
     }
 
+    /// The address of this point, for these steps an axis.
+    #[inline]
+    pub fn dot(&self, strides: &[isize]) -> isize {
+        dot(strides, &self.0)
+    }
+
     /// Point number `l` in row-major order.
     #[inline]
     pub fn set(&mut self, dims: &[usize], mut l: usize) {
