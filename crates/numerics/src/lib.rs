@@ -22,15 +22,21 @@
 
 pub mod conv;
 mod element;
+mod epilogue;
 pub mod gemm;
 mod lanes;
 pub mod linalg;
+mod micro;
 pub mod scan;
 pub mod scatter;
+mod scratch;
+mod simd;
 pub mod sort;
+mod tasks;
 pub mod unique;
 
 pub use element::{Num, Order, Real};
+pub use epilogue::{Activation, Epilogue};
 pub use lanes::Lanes;
 
 #[cfg(test)]

@@ -1,0 +1,227 @@
+//! Vectors of `f32` of three widths, and the choice between them at run time.
+//!
+//! A kernel is written once, generic over [`Simd`], always inlined, and compiled three times by
+//! [`dispatch!`]: for AVX-512, for AVX2 with FMA, and for what every CPU has (where the compiler
+//! makes vectors of the arrays). The widths may differ in the last bits of a result, because sums
+//! are cut into as many lanes; the number of threads never does.
+
+/// Vectors of `LANES` numbers. All functions that take pointers are unsafe for the usual reason;
+/// all of them may only run on a CPU that has the instructions.
+pub(crate) trait Simd: Copy {
+    /// A vector.
+    type V: Copy;
+    /// Numbers in a vector.
+    const LANES: usize;
+    /// Rows of the output that the matrix kernel keeps in registers.
+    const ROWS: usize;
+
+    unsafe fn zero() -> Self::V;
+    unsafe fn splat(x: f32) -> Self::V;
+    unsafe fn load(p: *const f32) -> Self::V;
+    unsafe fn store(p: *mut f32, v: Self::V);
+    /// The first `n` numbers, zeros after them; nothing behind them is read.
+    unsafe fn load_first(p: *const f32, n: usize) -> Self::V;
+    /// Writes the first `n` numbers.
+    unsafe fn store_first(p: *mut f32, v: Self::V, n: usize);
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// The larger; `b` where one of them is NaN.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `c - a * b`
+    unsafe fn fnma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `v[j][i] = p[4 i + j]`: reads `4 * LANES` numbers.
+    unsafe fn deinterleave4(p: *const f32) -> [Self::V; 4];
+    /// The reverse: number `4 i + j` of the four vectors one after the other is `v[j][i]`.
+    unsafe fn interleave4(v: [Self::V; 4]) -> [Self::V; 4];
+    /// Numbers 0, 2, 4, .. of the two vectors one after the other.
+    unsafe fn evens(a: Self::V, b: Self::V) -> Self::V;
+    /// Transposes `LANES` rows of `LANES` numbers, `from` apart, to rows `to` apart.
+    unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize);
+}
+
+/// Plain arrays.
+#[derive(Clone, Copy)]
+pub(crate) struct Base;
+
+impl Simd for Base {
+    type V = [f32; 4];
+    const LANES: usize = 4;
+    const ROWS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> [f32; 4] {
+        [0.0; 4]
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> [f32; 4] {
+        [x; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> [f32; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { p.cast::<[f32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: [f32; 4]) {
+        // SAFETY: the caller's promise.
+        unsafe { p.cast::<[f32; 4]>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn load_first(p: *const f32, n: usize) -> [f32; 4] {
+        // SAFETY: the caller's promise.
+        std::array::from_fn(|i| if i < n { unsafe { *p.add(i) } } else { 0.0 })
+    }
+    #[inline(always)]
+    unsafe fn store_first(p: *mut f32, v: [f32; 4], n: usize) {
+        for (i, v) in v.into_iter().enumerate().take(n) {
+            // SAFETY: the caller's promise.
+            unsafe { *p.add(i) = v }
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    unsafe fn sub(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] - b[i])
+    }
+    #[inline(always)]
+    unsafe fn mul(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    unsafe fn max(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn fma(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
+        // Without the instruction a fused operation would be a call.
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    unsafe fn fnma(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| c[i] - a[i] * b[i])
+    }
+    #[inline(always)]
+    unsafe fn deinterleave4(p: *const f32) -> [[f32; 4]; 4] {
+        // SAFETY: the caller's promise.
+        std::array::from_fn(|j| std::array::from_fn(|i| unsafe { *p.add(4 * i + j) }))
+    }
+    #[inline(always)]
+    unsafe fn interleave4(v: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
+        std::array::from_fn(|i| std::array::from_fn(|j| v[j][i]))
+    }
+    #[inline(always)]
+    unsafe fn evens(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        [a[0], a[2], b[0], b[2]]
+    }
+    #[inline(always)]
+    unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let rows = Self::interleave4(std::array::from_fn(|i| Self::load(x.add(i * from))));
+            rows.into_iter().enumerate().for_each(|(i, v)| Self::store(y.add(i * to), v));
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+/// The widths of SIMD a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isa {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Base,
+}
+
+impl Isa {
+    /// The widest this machine runs, found once.
+    pub(crate) fn detect() -> Isa {
+        static ISA: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+        *ISA.get_or_init(|| {
+            #[cfg(target_arch = "x86_64")]
+            {
+                use std::arch::is_x86_feature_detected as has;
+                if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") && has!("fma") {
+                    return Isa::Avx512;
+                }
+                if has!("avx2") && has!("fma") {
+                    return Isa::Avx2;
+                }
+            }
+            Isa::Base
+        })
+    }
+
+    /// All that this machine runs.
+    #[cfg(test)]
+    pub(crate) fn every() -> Vec<Isa> {
+        #[cfg(target_arch = "x86_64")]
+        match Isa::detect() {
+            Isa::Avx512 => return vec![Isa::Base, Isa::Avx2, Isa::Avx512],
+            Isa::Avx2 => return vec![Isa::Base, Isa::Avx2],
+            Isa::Base => {}
+        }
+        vec![Isa::Base]
+    }
+
+    /// Numbers in a vector.
+    pub(crate) fn lanes(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Avx512::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Avx2::LANES,
+            Isa::Base => Base::LANES,
+        }
+    }
+}
+
+/// Makes a function that calls `$body::<S, ..>` compiled for an [`Isa`]: the kernel's versions.
+macro_rules! dispatch {
+    ($(#[$doc:meta])* $vis:vis unsafe fn $name:ident = $body:ident $(<$(const $c:ident: $ct:ty),*>)? ($($arg:ident: $t:ty),* $(,)?)) => {
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments)]
+        $vis unsafe fn $name $(<$(const $c: $ct),*>)? (isa: $crate::simd::Isa, $($arg: $t),*) {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn wide $(<$(const $c: $ct),*>)? ($($arg: $t),*) {
+                // SAFETY: the caller's promise; the instructions are enabled here.
+                unsafe { $body::<$crate::simd::Avx512 $($(, $c)*)?>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn middle $(<$(const $c: $ct),*>)? ($($arg: $t),*) {
+                // SAFETY: as above.
+                unsafe { $body::<$crate::simd::Avx2 $($(, $c)*)?>($($arg),*) }
+            }
+            // SAFETY: an `Isa` is only made where the CPU has it; the rest is the caller's promise.
+            unsafe {
+                match isa {
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::simd::Isa::Avx512 => wide $(::<$($c),*>)? ($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::simd::Isa::Avx2 => middle $(::<$($c),*>)? ($($arg),*),
+                    $crate::simd::Isa::Base => $body::<$crate::simd::Base $($(, $c)*)?>($($arg),*),
+                }
+            }
+        }
+    };
+}
+pub(crate) use dispatch;
+
+#[cfg(test)]
+mod tests;
