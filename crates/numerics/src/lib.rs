@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`gemm`] | matrix products with arbitrary strides, single and batched |
 //! | [`conv`] | 1-, 2- and 3-d convolution and its two gradients |
+//! | [`pool`] | maxima of windows and their gradients |
 //! | [`scan`] | cumulative sum, product, maximum, minimum, log-sum-exp |
 //! | [`sort`] | sorting, top-k, order statistics, searching |
 //! | [`unique`] | distinct values, non-zero positions, histograms |
@@ -27,6 +28,7 @@ pub mod gemm;
 mod lanes;
 pub mod linalg;
 mod micro;
+pub mod pool;
 pub mod scan;
 pub mod scatter;
 mod scratch;

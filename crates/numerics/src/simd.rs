@@ -10,6 +10,8 @@
 pub(crate) trait Simd: Copy {
     /// A vector.
     type V: Copy;
+    /// A yes or no for each number of a vector.
+    type M: Copy;
     /// Numbers in a vector.
     const LANES: usize;
     /// Rows of the output that the matrix kernel keeps in registers.
@@ -32,12 +34,23 @@ pub(crate) trait Simd: Copy {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `c - a * b`
     unsafe fn fnma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    unsafe fn gt(a: Self::V, b: Self::V) -> Self::M;
+    unsafe fn is_nan(a: Self::V) -> Self::M;
+    unsafe fn or(a: Self::M, b: Self::M) -> Self::M;
+    /// `a` and not `b`.
+    unsafe fn and_not(a: Self::M, b: Self::M) -> Self::M;
+    /// `a` where `m` says yes, `b` elsewhere.
+    unsafe fn select(m: Self::M, a: Self::V, b: Self::V) -> Self::V;
     /// `v[j][i] = p[4 i + j]`: reads `4 * LANES` numbers.
     unsafe fn deinterleave4(p: *const f32) -> [Self::V; 4];
     /// The reverse: number `4 i + j` of the four vectors one after the other is `v[j][i]`.
     unsafe fn interleave4(v: [Self::V; 4]) -> [Self::V; 4];
     /// Numbers 0, 2, 4, .. of the two vectors one after the other.
     unsafe fn evens(a: Self::V, b: Self::V) -> Self::V;
+    /// Numbers 1, 3, 5, .. of the two vectors one after the other.
+    unsafe fn odds(a: Self::V, b: Self::V) -> Self::V;
+    /// The reverse of both: `a[0], b[0], a[1], b[1], ..`.
+    unsafe fn interleave2(a: Self::V, b: Self::V) -> [Self::V; 2];
     /// Transposes `LANES` rows of `LANES` numbers, `from` apart, to rows `to` apart.
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize);
 }
@@ -48,6 +61,7 @@ pub(crate) struct Base;
 
 impl Simd for Base {
     type V = [f32; 4];
+    type M = [bool; 4];
     const LANES: usize = 4;
     const ROWS: usize = 4;
 
@@ -105,6 +119,34 @@ impl Simd for Base {
     #[inline(always)]
     unsafe fn fnma(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|i| c[i] - a[i] * b[i])
+    }
+    #[inline(always)]
+    unsafe fn gt(a: [f32; 4], b: [f32; 4]) -> [bool; 4] {
+        std::array::from_fn(|i| a[i] > b[i])
+    }
+    #[inline(always)]
+    unsafe fn is_nan(a: [f32; 4]) -> [bool; 4] {
+        a.map(f32::is_nan)
+    }
+    #[inline(always)]
+    unsafe fn or(a: [bool; 4], b: [bool; 4]) -> [bool; 4] {
+        std::array::from_fn(|i| a[i] | b[i])
+    }
+    #[inline(always)]
+    unsafe fn and_not(a: [bool; 4], b: [bool; 4]) -> [bool; 4] {
+        std::array::from_fn(|i| a[i] & !b[i])
+    }
+    #[inline(always)]
+    unsafe fn select(m: [bool; 4], a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| if m[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn odds(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        [a[1], a[3], b[1], b[3]]
+    }
+    #[inline(always)]
+    unsafe fn interleave2(a: [f32; 4], b: [f32; 4]) -> [[f32; 4]; 2] {
+        [[a[0], b[0], a[1], b[1]], [a[2], b[2], a[3], b[3]]]
     }
     #[inline(always)]
     unsafe fn deinterleave4(p: *const f32) -> [[f32; 4]; 4] {

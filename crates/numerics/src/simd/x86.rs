@@ -18,6 +18,7 @@ unsafe fn mask8(n: usize) -> __m256i {
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Simd for Avx2 {
     type V = __m256;
+    type M = __m256;
     const LANES: usize = 8;
     const ROWS: usize = 4;
 
@@ -68,6 +69,40 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn fnma(a: __m256, b: __m256, c: __m256) -> __m256 {
         unsafe { _mm256_fnmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn gt(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_cmp_ps::<_CMP_GT_OQ>(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn is_nan(a: __m256) -> __m256 {
+        unsafe { _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a) }
+    }
+    #[inline(always)]
+    unsafe fn or(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_or_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn and_not(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_andnot_ps(b, a) }
+    }
+    #[inline(always)]
+    unsafe fn select(m: __m256, a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_blendv_ps(b, a, m) }
+    }
+    #[inline(always)]
+    unsafe fn odds(a: __m256, b: __m256) -> __m256 {
+        unsafe {
+            let v = _mm256_shuffle_ps::<0xdd>(a, b);
+            _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(v)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn interleave2(a: __m256, b: __m256) -> [__m256; 2] {
+        unsafe {
+            let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            [_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high)]
+        }
     }
     #[inline(always)]
     unsafe fn deinterleave4(p: *const f32) -> [__m256; 4] {
@@ -142,6 +177,7 @@ fn mask16(n: usize) -> __mmask16 {
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Simd for Avx512 {
     type V = __m512;
+    type M = __mmask16;
     const LANES: usize = 16;
     const ROWS: usize = 8;
 
@@ -192,6 +228,41 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn fnma(a: __m512, b: __m512, c: __m512) -> __m512 {
         unsafe { _mm512_fnmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn gt(a: __m512, b: __m512) -> __mmask16 {
+        unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn is_nan(a: __m512) -> __mmask16 {
+        unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a) }
+    }
+    #[inline(always)]
+    unsafe fn or(a: __mmask16, b: __mmask16) -> __mmask16 {
+        a | b
+    }
+    #[inline(always)]
+    unsafe fn and_not(a: __mmask16, b: __mmask16) -> __mmask16 {
+        a & !b
+    }
+    #[inline(always)]
+    unsafe fn select(m: __mmask16, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_mask_blend_ps(m, b, a) }
+    }
+    #[inline(always)]
+    unsafe fn odds(a: __m512, b: __m512) -> __m512 {
+        unsafe {
+            let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+            _mm512_permutex2var_ps(a, odd, b)
+        }
+    }
+    #[inline(always)]
+    unsafe fn interleave2(a: __m512, b: __m512) -> [__m512; 2] {
+        unsafe {
+            let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            [_mm512_permutex2var_ps(a, low, b), _mm512_permutex2var_ps(a, high, b)]
+        }
     }
     #[inline(always)]
     unsafe fn deinterleave4(p: *const f32) -> [__m512; 4] {
