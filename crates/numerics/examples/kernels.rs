@@ -2,7 +2,9 @@
 //!
 //! Prints the least of many runs, in milliseconds, and GFLOP/s where that says something.
 
+use gradus_numerics::attention::{Attention, Rows, Saved, attention, attention_grad};
 use gradus_numerics::conv::{ConvParams, conv_forward, conv_input_grad, conv_weight_grad};
+use gradus_numerics::pool::{Pool, Window, max_pool, max_pool_grad};
 use std::time::Instant;
 
 fn random(n: usize, seed: u64) -> Vec<f32> {
@@ -128,13 +130,57 @@ fn convolutions(filter: &str) {
     }
 }
 
+fn attentions(filter: &str) {
+    for (b, t, d) in [(48, 64, 32), (24, 256, 64), (6, 256, 64), (8, 1024, 64)] {
+        for causal in [true, false] {
+            let name = format!("attention {b} {t} {d} {causal}");
+            if !name.contains(filter) {
+                continue;
+            }
+            let a = Attention { batch: b, queries: t, keys: t, width: d, value: d, scale: 0.1, causal };
+            let n = b * t * d;
+            let data: Vec<Vec<f32>> = (0..4).map(|i| random(n, i)).collect();
+            let starts: Vec<usize> = (0..b).map(|i| i * t * d).collect();
+            let rows = |i: usize| Rows { data: &data[i], starts: &starts, row: d };
+            let (mut out, mut sums) = (vec![0.0; n], vec![0.0; b * t]);
+            let f = time(|| attention(&a, rows(0), rows(1), rows(2), None, &mut out, &mut sums));
+            let saved = Saved { q: rows(0), k: rows(1), v: rows(2), mask: None, out: &out, sums: &sums };
+            let (mut dq, mut dk, mut dv) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+            let g = time(|| attention_grad(&a, &saved, rows(3), &mut dq, &mut dk, &mut dv));
+            println!("{name:30} forward {f:8.3}  gradients {g:8.3}");
+        }
+    }
+}
+
+fn pools(filter: &str) {
+    for (planes, n) in [(16 * 64, 56), (64 * 32, 28), (64 * 64, 14)] {
+        let name = format!("maxpool {planes} {n}");
+        if !name.contains(filter) {
+            continue;
+        }
+        let w = Window { n, size: 2, stride: 2, padding: 0, dilation: 1, out: n / 2 };
+        let p = Pool { windows: [w, w] };
+        let x = random(planes * n * n, 1);
+        let mut y = random(planes * n * n / 4, 2);
+        let g = y.clone();
+        let mut dx = x.clone();
+        let f = time(|| max_pool(&p, &x, &mut y));
+        let b = time(|| max_pool_grad(&p, &x, &g, &mut dx));
+        println!("{name:30} forward {f:8.3}  gradient {b:8.3}");
+    }
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let threads = args.get(1).and_then(|a| a.parse().ok()).unwrap_or(1);
     let filter = args.get(2).map_or("", String::as_str);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     match pool {
-        Ok(pool) => pool.install(|| convolutions(filter)),
+        Ok(pool) => pool.install(|| {
+            convolutions(filter);
+            attentions(filter);
+            pools(filter);
+        }),
         Err(e) => eprintln!("{e}"),
     }
 }

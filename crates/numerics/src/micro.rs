@@ -49,8 +49,8 @@ unsafe fn tile<S: Simd, const R: usize, const W: usize>(
     // SAFETY: the tile lies inside the product, whose pointers are valid by the caller's promise.
     unsafe {
         let (rs, ks) = p.a_steps;
-        let mut a = p.a.add(i * rs + k.0 * ks);
-        let mut b = p.b.add(k.0 * p.b_row + j);
+        let mut a = p.a.wrapping_add(i * rs + k.0 * ks);
+        let mut b = p.b.wrapping_add(k.0 * p.b_row + j);
         let c = p.c.add(i * p.c_row + j);
         let full = last == S::LANES;
         let mut sums = [[S::zero(); W]; R];
@@ -63,7 +63,7 @@ unsafe fn tile<S: Simd, const R: usize, const W: usize>(
                         sums[r][w] = S::fma(x, v[w], sums[r][w]);
                     }
                 }
-                a = a.add(ks);
+                a = a.wrapping_add(ks);
                 b = b.wrapping_add(p.b_row);
             }
         } else {
@@ -78,7 +78,7 @@ unsafe fn tile<S: Simd, const R: usize, const W: usize>(
                         sums[r][w] = S::fma(x, v[w], sums[r][w]);
                     }
                 }
-                a = a.add(ks);
+                a = a.wrapping_add(ks);
                 b = b.wrapping_add(p.b_row);
             }
         }
@@ -137,7 +137,11 @@ unsafe fn product_body<S: Simd>(p: &Product) {
         unsafe {
             while j < p.n {
                 let left = p.n - j;
-                let vectors = left.div_ceil(S::LANES).min(WIDTH);
+                // Four vectors are two and two: a panel of one keeps the kernel waiting for loads.
+                let vectors = match left.div_ceil(S::LANES) {
+                    4 => 2,
+                    n => n.min(WIDTH),
+                };
                 let last = (left - (vectors - 1) * S::LANES).min(S::LANES);
                 match vectors {
                     3 => panel::<S, 3>(p, j, ks, last),

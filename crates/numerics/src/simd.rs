@@ -34,6 +34,10 @@ pub(crate) trait Simd: Copy {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `c - a * b`
     unsafe fn fnma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The nearest whole number.
+    unsafe fn round(a: Self::V) -> Self::V;
+    /// `a * 2^n` for whole numbers `n` from -126 to 127.
+    unsafe fn scale2(a: Self::V, n: Self::V) -> Self::V;
     unsafe fn gt(a: Self::V, b: Self::V) -> Self::M;
     unsafe fn is_nan(a: Self::V) -> Self::M;
     unsafe fn or(a: Self::M, b: Self::M) -> Self::M;
@@ -53,6 +57,42 @@ pub(crate) trait Simd: Copy {
     unsafe fn interleave2(a: Self::V, b: Self::V) -> [Self::V; 2];
     /// Transposes `LANES` rows of `LANES` numbers, `from` apart, to rows `to` apart.
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize);
+}
+
+/// `e^x` for `x` up to 88, to about one unit in the last place; zero below -87.
+#[inline(always)]
+pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: arithmetic.
+    unsafe {
+        // NaN is not below the limit and stays; the second argument counts where one is NaN.
+        let low = S::splat(-87.0);
+        let (below, x) = (S::gt(low, x), S::max(low, x));
+        let n = S::round(S::mul(x, S::splat(std::f32::consts::LOG2_E)));
+        // ln 2 in two parts, the first of few bits: n times it is exact.
+        let r = S::fnma(n, S::splat(0.693_359_4), x);
+        let r = S::fnma(n, S::splat(-2.121_944_4e-4), r);
+        let mut p = S::splat(1.0 / 5040.0);
+        for c in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+            p = S::fma(p, r, S::splat(c));
+        }
+        S::select(below, S::zero(), S::scale2(p, n))
+    }
+}
+
+/// The largest number of a vector (NaN if that comes out), and the sum of one.
+#[inline(always)]
+pub(crate) unsafe fn fold<S: Simd>(v: S::V, f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut all = [0.0f32; 16];
+    // SAFETY: no vector is longer than 16.
+    unsafe { S::store(all.as_mut_ptr(), v) };
+    let mut n = S::LANES;
+    while n > 1 {
+        n /= 2;
+        for i in 0..n {
+            all[i] = f(all[i], all[i + n]);
+        }
+    }
+    all[0]
 }
 
 /// Plain arrays.
@@ -119,6 +159,15 @@ impl Simd for Base {
     #[inline(always)]
     unsafe fn fnma(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|i| c[i] - a[i] * b[i])
+    }
+    #[inline(always)]
+    unsafe fn round(a: [f32; 4]) -> [f32; 4] {
+        // Adding and taking away 1.5 * 2^23 rounds what is smaller than 2^22.
+        a.map(|x| (x + 12_582_912.0) - 12_582_912.0)
+    }
+    #[inline(always)]
+    unsafe fn scale2(a: [f32; 4], n: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] * f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
     }
     #[inline(always)]
     unsafe fn gt(a: [f32; 4], b: [f32; 4]) -> [bool; 4] {

@@ -49,3 +49,28 @@ fn squares_are_transposed() {
         }
     }
 }
+
+#[inline(always)]
+unsafe fn exps<S: Simd>(x: &[f32], y: &mut [f32]) {
+    for i in (0..x.len()).step_by(S::LANES) {
+        // SAFETY: the length is a multiple of 16.
+        unsafe { S::store(y.as_mut_ptr().add(i), exp::<S>(S::load(x.as_ptr().add(i)))) }
+    }
+}
+dispatch!(unsafe fn exps_of = exps(x: &[f32], y: &mut [f32]));
+
+#[test]
+fn exponentials() {
+    let mut x: Vec<f32> = (0..160_000).map(|i| i as f32 * (-87.0 / 160_000.0)).collect();
+    x[..4].copy_from_slice(&[f32::NEG_INFINITY, f32::NAN, -1e30, 0.0]);
+    for isa in Isa::every() {
+        let mut y = vec![0.0; x.len()];
+        // SAFETY: the length is a multiple of 16.
+        unsafe { exps_of(isa, &x, &mut y) };
+        assert!(y[0] == 0.0 && y[1].is_nan() && y[2] == 0.0 && y[3] == 1.0, "{isa:?} {:?}", &y[..4]);
+        for (x, y) in x.iter().zip(&y).skip(4) {
+            let expected = f64::from(*x).exp();
+            assert!((f64::from(*y) - expected).abs() <= 1.5e-7 * expected, "{isa:?} {x}: {y} {expected}");
+        }
+    }
+}

@@ -71,6 +71,17 @@ impl Simd for Avx2 {
         unsafe { _mm256_fnmadd_ps(a, b, c) }
     }
     #[inline(always)]
+    unsafe fn round(a: __m256) -> __m256 {
+        unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+    #[inline(always)]
+    unsafe fn scale2(a: __m256, n: __m256) -> __m256 {
+        unsafe {
+            let n = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(n)))
+        }
+    }
+    #[inline(always)]
     unsafe fn gt(a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_cmp_ps::<_CMP_GT_OQ>(a, b) }
     }
@@ -228,6 +239,14 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn fnma(a: __m512, b: __m512, c: __m512) -> __m512 {
         unsafe { _mm512_fnmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn round(a: __m512) -> __m512 {
+        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+    #[inline(always)]
+    unsafe fn scale2(a: __m512, n: __m512) -> __m512 {
+        unsafe { _mm512_scalef_ps(a, n) }
     }
     #[inline(always)]
     unsafe fn gt(a: __m512, b: __m512) -> __mmask16 {
