@@ -27,6 +27,7 @@ pub mod conv;
 mod element;
 mod epilogue;
 pub mod gemm;
+mod gemv;
 mod lanes;
 pub mod linalg;
 mod micro;
@@ -36,11 +37,12 @@ pub mod scatter;
 mod scratch;
 mod simd;
 pub mod sort;
+mod stream;
 mod tasks;
 pub mod unique;
 
 pub use element::{Num, Order, Real};
-pub use epilogue::{Activation, Epilogue};
+pub use epilogue::{Activation, Epilogue, Then};
 pub use lanes::Lanes;
 
 #[cfg(test)]

@@ -15,6 +15,11 @@ impl<T> Shared<T> {
         Shared(x.as_mut_ptr())
     }
 
+    /// A pointer to what somebody else borrowed exclusively.
+    pub(crate) fn wrap(x: *mut T) -> Self {
+        Shared(x)
+    }
+
     pub(crate) fn ptr(&self) -> *mut T {
         self.0
     }

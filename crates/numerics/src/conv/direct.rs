@@ -286,7 +286,10 @@ impl Job<'_> {
                 if !epilogue.is_none() {
                     for r in 0..rows.len() {
                         let at = at + r * positions;
-                        finish(isa, epilogue, channel + r, y.ptr().add(at), at, count, y.ptr());
+                        if !epilogue.is_only_then() {
+                            finish(isa, epilogue, channel + r, y.ptr().add(at), at, count, y.ptr());
+                        }
+                        epilogue.call(image * channels + channel + r, position..position + count, y.ptr().add(at));
                     }
                 }
             }
@@ -307,6 +310,7 @@ impl Job<'_> {
                         unsafe {
                             let to = plane * positions + position;
                             finish(isa, epilogue, channel + r, from.as_ptr(), to, n, y.ptr());
+                            epilogue.call(plane, position..position + n, y.ptr().add(to));
                         }
                     }
                     Sink::Spread { y, size, first, stride } => {

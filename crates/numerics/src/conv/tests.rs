@@ -96,12 +96,16 @@ fn check_f32(seed: u64, x: [usize; 5], w: [usize; 5], p: &ConvParams) {
     conv_weight_grad(&wide(&input), x, &wide(&grad), w, p, &mut dw);
     let Some(problem) = Problem::new(x, w, p) else { return };
     let bias = r.f32s(w[0]);
-    let e = Epilogue { bias: Some(&bias), ..Epilogue::default() };
+    let outputs = problem.outputs().max(1);
+    let add = |row: usize, columns: std::ops::Range<usize>, part: &mut [f32]| {
+        columns.zip(part).for_each(|(i, y)| *y += (row * outputs + i) as f32 * 1e-4);
+    };
+    let e = Epilogue { bias: Some(&bias), then: Some(crate::Then(&add)), ..Epilogue::default() };
     for isa in Isa::every() {
         let mut out = vec![f32::NAN; grad.len()];
         assert!(fast::forward(isa, &problem, &input, &weight, &mut out, &e));
-        let outputs = problem.outputs().max(1);
-        let biased: Vec<f64> = y.iter().enumerate().map(|(i, y)| y + f64::from(bias[i / outputs % w[0]])).collect();
+        let add = |i: usize| f64::from(bias[i / outputs % w[0]]) + i as f64 * 1e-4;
+        let biased: Vec<f64> = y.iter().enumerate().map(|(i, y)| y + add(i)).collect();
         close(&wide(&out), &biased, 1e-4);
         let mut out = vec![f32::NAN; input.len()];
         if fast::input_grad(isa, &problem, &grad, &weight, &mut out) {

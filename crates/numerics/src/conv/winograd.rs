@@ -291,6 +291,11 @@ impl Block<'_> {
                 p.runs(p.output, first, count, |image, run, at| {
                     let place = Place { channel, plane: (image * p.outer + channel) * p.output.0 * p.output.1 };
                     tiles::write(isa, &run, planes.as_ptr().add(at), pitch, e, place, y.ptr());
+                    let width = p.output.1;
+                    let rows = 4 * run.first..p.output.0.min(4 * (run.first + run.rows));
+                    let columns = rows.start * width..rows.end * width;
+                    let from = y.ptr().add(place.plane + columns.start);
+                    e.call(image * p.outer + channel, columns, from);
                 });
             }
         }

@@ -123,7 +123,8 @@ fn the_epilogue_is_applied_once() {
     for activation in [Activation::None, Activation::Relu, Activation::LeakyRelu(0.1)] {
         for isa in Isa::every() {
             let plain = run(isa, &plan, &x, &k, &g, &Epilogue::default()).y;
-            let e = Epilogue { scale: Some(&scale), bias: Some(&bias), residual: Some(&residual), activation };
+            let e =
+                Epilogue { scale: Some(&scale), bias: Some(&bias), residual: Some(&residual), activation, then: None };
             let fused = run(isa, &plan, &x, &k, &g, &e).y;
             for (i, (&y, &p)) in fused.iter().zip(&plain).enumerate() {
                 let channel = i / (s * s) % o;
@@ -142,5 +143,23 @@ fn the_epilogue_is_applied_once() {
                 assert!((y - expected).abs() < 1e-5, "{isa:?} {activation:?} {i}: {y} {expected}");
             }
         }
+    }
+}
+
+#[test]
+fn what_comes_then_sees_every_element_once() {
+    let (n, c, o, s) = (2, 9, 13, 11);
+    let mut r = Random(4);
+    let (x, k, g) = (r.f32s(n * c * s * s), r.f32s(o * c * 9), r.f32s(n * o * s * s));
+    let plan = Plan { images: n, inner: c, outer: o, input: (s, s), output: (s, s), pad: (1, 1) };
+    let plain = run(Isa::detect(), &plan, &x, &k, &g, &Epilogue::default()).y;
+    let add = |row: usize, columns: std::ops::Range<usize>, part: &mut [f32]| {
+        assert_eq!(columns.len(), part.len());
+        columns.zip(part).for_each(|(i, y)| *y += (row * s * s + i) as f32);
+    };
+    let e = Epilogue { then: Some(crate::Then(&add)), ..Epilogue::default() };
+    let got = run(Isa::detect(), &plan, &x, &k, &g, &e).y;
+    for (i, (a, b)) in got.iter().zip(&plain).enumerate() {
+        assert_eq!(*a, b + i as f32);
     }
 }
