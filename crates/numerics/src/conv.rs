@@ -7,12 +7,20 @@
 //! of one element skip the unrolling and depthwise convolution is done directly.
 
 mod depthwise;
+mod direct;
+mod fast;
 mod patches;
+mod winograd;
+
+pub use fast::conv_forward_fused;
 
 use crate::element::Real;
+use crate::epilogue::Epilogue;
 use crate::gemm::{Dims, Layout, Operand, Out, gemm, product_into};
+use crate::simd::Isa;
 use patches::{Geometry, gather_patches, scatter_patches};
 use rayon::prelude::*;
+use std::any::TypeId;
 
 /// The parameters of a convolution, per spatial dimension.
 ///
@@ -110,6 +118,19 @@ impl Problem {
     }
 }
 
+/// The slice as `f32`, if that is what it is.
+fn as_f32<T: Real>(x: &[T]) -> Option<&[f32]> {
+    let same = TypeId::of::<T>() == TypeId::of::<f32>();
+    // SAFETY: the types are the same.
+    same.then(|| unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), x.len()) })
+}
+
+fn as_f32_mut<T: Real>(x: &mut [T]) -> Option<&mut [f32]> {
+    let same = TypeId::of::<T>() == TypeId::of::<f32>();
+    // SAFETY: the types are the same, and the slice is borrowed exclusively.
+    same.then(|| unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), x.len()) })
+}
+
 /// The convolution of `input` with `weight`; `output` is overwritten.
 ///
 /// ```
@@ -128,7 +149,12 @@ pub fn conv_forward<T: Real>(
     output: &mut [T],
 ) {
     let Some(p) = Problem::new(input_shape, weight_shape, params) else { return };
-    debug_assert_eq!(output.len(), p.n * p.groups * p.o * p.outputs());
+    assert_eq!(output.len(), p.n * p.groups * p.o * p.outputs(), "the output's size");
+    if let (Some(x), Some(w), Some(y)) = (as_f32(input), as_f32(weight), as_f32_mut(output))
+        && fast::forward(Isa::detect(), &p, x, w, y, &Epilogue::default())
+    {
+        return;
+    }
     if p.is_depthwise() {
         return depthwise::forward(&p.geometry, p.groups, input, weight, output);
     }
@@ -188,9 +214,14 @@ pub fn conv_input_grad<T: Real>(
     params: &ConvParams,
     input_grad: &mut [T],
 ) {
+    let Some(p) = Problem::new(input_shape, weight_shape, params) else { return input_grad.fill(T::ZERO) };
+    assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
+    if let (Some(g), Some(w), Some(dx)) = (as_f32(grad), as_f32(weight), as_f32_mut(input_grad))
+        && fast::input_grad(Isa::detect(), &p, g, w, dx)
+    {
+        return;
+    }
     input_grad.fill(T::ZERO);
-    let Some(p) = Problem::new(input_shape, weight_shape, params) else { return };
-    debug_assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs());
     if p.is_depthwise() {
         return depthwise::input_grad(&p.geometry, p.groups, grad, weight, input_grad);
     }
@@ -242,9 +273,14 @@ pub fn conv_weight_grad<T: Real>(
     params: &ConvParams,
     weight_grad: &mut [T],
 ) {
+    let Some(p) = Problem::new(input_shape, weight_shape, params) else { return weight_grad.fill(T::ZERO) };
+    assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
+    if let (Some(x), Some(g), Some(dw)) = (as_f32(input), as_f32(grad), as_f32_mut(weight_grad))
+        && fast::weight_grad(Isa::detect(), &p, x, g, dw)
+    {
+        return;
+    }
     weight_grad.fill(T::ZERO);
-    let Some(p) = Problem::new(input_shape, weight_shape, params) else { return };
-    debug_assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs());
     if p.is_depthwise() {
         return depthwise::weight_grad(&p.geometry, p.groups, input, grad, weight_grad);
     }

@@ -346,6 +346,14 @@ pub(crate) unsafe fn product_into<T: Gemm>(
     assert!(a.layout.fits(d.m, d.k, a.data.len()), "A reaches outside its slice");
     assert!(b.layout.fits(d.k, d.n, b.data.len()), "B reaches outside its slice");
     assert!(lc.fits(d.m, d.n, c.len), "C reaches outside its slice");
+    // SAFETY: bounds were asserted; exclusiveness is the caller's promise.
+    if alpha == T::ONE
+        && beta == T::ZERO
+        && lc.is_injective(d.m, d.n)
+        && unsafe { fused::short(d, a, b, c, lc, parallel) }
+    {
+        return;
+    }
     let parallel = parallel && d.work() >= PARALLEL_PRODUCT;
     if lc.is_injective(d.m, d.n) {
         // SAFETY: bounds were asserted; exclusiveness is the caller's promise.
@@ -451,6 +459,9 @@ fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
     starts.sort_unstable();
     starts.windows(2).all(|w| w[1] - w[0] >= extent)
 }
+
+mod fused;
+pub use fused::gemm_fused;
 
 #[cfg(test)]
 mod tests;

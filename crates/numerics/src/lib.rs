@@ -14,23 +14,35 @@
 //! |---|---|
 //! | [`gemm`] | matrix products with arbitrary strides, single and batched |
 //! | [`conv`] | 1-, 2- and 3-d convolution and its two gradients |
+//! | [`pool`] | maxima of windows and their gradients |
+//! | [`attention`] | attention over tiles of scores, and its gradients |
 //! | [`scan`] | cumulative sum, product, maximum, minimum, log-sum-exp |
 //! | [`sort`] | sorting, top-k, order statistics, searching |
 //! | [`unique`] | distinct values, non-zero positions, histograms |
 //! | [`scatter`] | scatter, gather and row updates with checked indices |
 //! | [`linalg`] | factorizations and solvers on batches of matrices |
 
+pub mod attention;
 pub mod conv;
 mod element;
+mod epilogue;
 pub mod gemm;
+mod gemv;
 mod lanes;
 pub mod linalg;
+mod micro;
+pub mod pool;
 pub mod scan;
 pub mod scatter;
+mod scratch;
+mod simd;
 pub mod sort;
+mod stream;
+mod tasks;
 pub mod unique;
 
 pub use element::{Num, Order, Real};
+pub use epilogue::{Activation, Epilogue, Then};
 pub use lanes::Lanes;
 
 #[cfg(test)]

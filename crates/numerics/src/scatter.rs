@@ -5,6 +5,7 @@
 
 use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
+use crate::stream;
 use rayon::prelude::*;
 use std::fmt;
 
@@ -325,9 +326,21 @@ pub fn select_rows<T: Copy + Send + Sync>(
     if out.is_empty() {
         return Ok(());
     }
-    let row = |(p, out): (usize, &mut [T])| {
+    let at = |p: usize| {
         let from = p / index.len() * l.n + resolve(index[p % index.len()], l.n);
-        out.copy_from_slice(&src[from * l.inner..][..l.inner]);
+        &src[from * l.inner..][..l.inner]
+    };
+    // A result beyond the last cache: what it overwrites need not be read first.
+    let stream = size_of_val(out) >= 16 << 20 && l.inner * size_of::<T>() >= 512;
+    let rows = l.outer * index.len();
+    let row = |(p, out): (usize, &mut [T])| {
+        if !stream {
+            return out.copy_from_slice(at(p));
+        }
+        if p + 2 < rows {
+            stream::prefetch(at(p + 2));
+        }
+        stream::copy(at(p), out);
     };
     if out.len() >= 4 * PARALLEL_WORK && l.inner >= 16 {
         let min = (PARALLEL_WORK / l.inner).max(1);

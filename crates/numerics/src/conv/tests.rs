@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Random, bits, close, same_on_any_threads};
+use crate::testing::{Random, bits, close, same_on_any_threads, wide};
 use proptest::prelude::*;
 
 /// Calls `f` with the positions of input, weight and output of every multiplication.
@@ -85,8 +85,47 @@ prop_compose! {
     }
 }
 
+/// The `f32` functions under every width of vectors against `f64`.
+fn check_f32(seed: u64, x: [usize; 5], w: [usize; 5], p: &ConvParams) {
+    let mut r = Random(seed);
+    let (input, weight) = (r.f32s(x.iter().product()), r.f32s(w.iter().product()));
+    let grad = r.f32s(products(x, w, p, |_, _, _| {}));
+    let (mut y, mut dx, mut dw) = (vec![0.0; grad.len()], vec![0.0; input.len()], vec![0.0; weight.len()]);
+    conv_forward(&wide(&input), x, &wide(&weight), w, p, &mut y);
+    conv_input_grad(&wide(&grad), &wide(&weight), w, x, p, &mut dx);
+    conv_weight_grad(&wide(&input), x, &wide(&grad), w, p, &mut dw);
+    let Some(problem) = Problem::new(x, w, p) else { return };
+    let bias = r.f32s(w[0]);
+    let outputs = problem.outputs().max(1);
+    let add = |row: usize, columns: std::ops::Range<usize>, part: &mut [f32]| {
+        columns.zip(part).for_each(|(i, y)| *y += (row * outputs + i) as f32 * 1e-4);
+    };
+    let e = Epilogue { bias: Some(&bias), then: Some(crate::Then(&add)), ..Epilogue::default() };
+    for isa in Isa::every() {
+        let mut out = vec![f32::NAN; grad.len()];
+        assert!(fast::forward(isa, &problem, &input, &weight, &mut out, &e));
+        let add = |i: usize| f64::from(bias[i / outputs % w[0]]) + i as f64 * 1e-4;
+        let biased: Vec<f64> = y.iter().enumerate().map(|(i, y)| y + add(i)).collect();
+        close(&wide(&out), &biased, 1e-4);
+        let mut out = vec![f32::NAN; input.len()];
+        if fast::input_grad(isa, &problem, &grad, &weight, &mut out) {
+            close(&wide(&out), &dx, 1e-4);
+        }
+        let mut out = vec![f32::NAN; weight.len()];
+        if fast::weight_grad(isa, &problem, &input, &grad, &mut out) {
+            close(&wide(&out), &dw, 1e-4);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn f32_matches_f64(seed: u64, (x, w, p) in problem(), wider in 1usize..30) {
+        // More channels than `problem` has, so that there are whole tiles of the kernels.
+        check_f32(seed, [x[0], x[1] * wider, x[2], x[3], x[4]], [w[0] * wider, w[1] * wider, w[2], w[3], w[4]], &p);
+    }
 
     #[test]
     fn all_three_match_the_definition(seed: u64, (x, w, p) in problem()) {
@@ -135,6 +174,9 @@ fn threads_do_not_change_a_bit() {
         ([1, 64, 1, 40, 40], [32, 64, 1, 3, 3], pad),
         ([4, 32, 1, 24, 24], [32, 1, 1, 3, 3], ConvParams { groups: 32, ..pad }),
         ([3, 64, 1, 24, 24], [64, 64, 1, 1, 1], ConvParams::default()),
+        ([9, 32, 1, 15, 16], [40, 32, 1, 3, 3], ConvParams { stride: [1, 2, 2], ..pad }),
+        ([9, 3, 1, 28, 28], [20, 3, 1, 5, 5], ConvParams::default()),
+        ([2, 64, 1, 8, 8], [96, 64, 1, 1, 1], ConvParams { stride: [1, 2, 2], ..ConvParams::default() }),
     ];
     let mut r = Random(9);
     for (x, w, p) in cases {

@@ -208,3 +208,86 @@ fn threads_do_not_change_a_batch() {
         });
     }
 }
+
+/// `a @ b` in f64.
+fn definition(d: Dims, a: Operand<f32>, b: Operand<f32>) -> Vec<f64> {
+    let at = |x: &Operand<f32>, i, j| f64::from(x.data[x.layout.position(i, j)]);
+    (0..d.m * d.n).map(|i| (0..d.k).map(|p| at(&a, i / d.n, p) * at(&b, p, i % d.n)).sum()).collect()
+}
+
+#[test]
+fn short_sides_match_in_all_layouts() {
+    use crate::testing::{Random, close, same_on_any_threads, wide};
+    let mut r = Random(11);
+    let sizes = [
+        (1, 300, 300),
+        (300, 1, 300),
+        (3, 700, 130),
+        (900, 8, 77),
+        (8, 1000, 70),
+        (5, 64, 1100),
+        (1, 1, 90_000),
+        (1, 70, 3),
+    ];
+    for (m, n, k) in sizes {
+        let d = Dims::new(m, n, k);
+        let (a, b) = (r.f32s(m * k), r.f32s(k * n));
+        for (la, lb, lc) in [
+            (Layout::row_major(k), Layout::row_major(n), Layout::row_major(n)),
+            (Layout::row_major(m).transposed(), Layout::row_major(n), Layout::row_major(m).transposed()),
+            (Layout::row_major(k), Layout::row_major(k).transposed(), Layout::row_major(n)),
+            (Layout::row_major(m).transposed(), Layout::row_major(k).transposed(), Layout::row_major(m).transposed()),
+        ] {
+            let (a, b) = (Operand::new(&a[..], la), Operand::new(&b[..], lb));
+            let run = || {
+                let mut c = vec![f32::NAN; m * n];
+                gemm(d, 1.0, a, b, 0.0, &mut c, lc);
+                c.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+            };
+            same_on_any_threads(run);
+            let c: Vec<f32> = run().into_iter().map(f32::from_bits).collect();
+            let sorted: Vec<f32> = (0..m * n).map(|i| c[lc.position(i / n, i % n)]).collect();
+            close(&wide(&sorted), &definition(d, a, b), 1e-3);
+        }
+    }
+}
+
+#[test]
+fn epilogues_of_products() {
+    use crate::testing::{Random, close, same_on_any_threads, wide};
+    let mut r = Random(12);
+    for (m, n, k) in
+        [(1, 1, 1), (70, 50, 30), (3, 400, 300), (600, 1100, 20), (33, 2100, 9), (0, 5, 5), (5, 0, 5), (4, 4, 0)]
+    {
+        let d = Dims::new(m, n, k);
+        let (a, b) = (r.f32s(m * k), r.f32s(k * n));
+        let (scale, bias, residual) = (r.f32s(n), r.f32s(n), r.f32s(m * n));
+        let (a, b) = (Operand::new(&a[..], Layout::row_major(k)), Operand::new(&b[..], Layout::row_major(n)));
+        let then = |row: usize, columns: std::ops::Range<usize>, part: &mut [f32]| {
+            assert_eq!(columns.len(), part.len());
+            columns.zip(part).for_each(|(j, x)| *x += (row * n + j) as f32 * 1e-3);
+        };
+        let e = crate::Epilogue {
+            scale: Some(&scale),
+            bias: Some(&bias),
+            residual: Some(&residual),
+            activation: crate::Activation::Relu,
+            then: Some(crate::Then(&then)),
+        };
+        let run = || {
+            let mut c = vec![f32::NAN; m * n];
+            gemm_fused(d, a, b, &mut c, &e);
+            c
+        };
+        same_on_any_threads(|| run().iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+        let expected: Vec<f64> = definition(d, a, b)
+            .iter()
+            .enumerate()
+            .map(|(i, x)| {
+                let (s, b) = (f64::from(scale[i % n]), f64::from(bias[i % n]));
+                (x * s + b + f64::from(residual[i])).max(0.0) + i as f64 * 1e-3
+            })
+            .collect();
+        close(&wide(&run()), &expected, 1e-3);
+    }
+}

@@ -1,0 +1,357 @@
+//! Convolution in `f32` as matrix products over unrolled patches, in blocks that stay in the L2
+//! cache.
+//!
+//! A block is some columns (output positions, over all images) of the patch matrix. It is gathered
+//! in the order the kernel reads it, multiplied with the weights as they lie, and written to its
+//! place while hot. Kernels of one element read the input itself.
+//!
+//! The gradient for the input is the same thing with turned kernels: each residue of the positions
+//! modulo the stride sees a kernel of its own (every second element of it, say) with unit stride,
+//! so that every position is written once and nothing is added up in memory.
+
+mod gather;
+mod weight;
+
+use super::patches::Geometry;
+use super::{ConvParams, Problem};
+use crate::epilogue::Epilogue;
+use crate::micro::{Product, product};
+use crate::scratch;
+use crate::simd::{Isa, Simd, dispatch};
+use crate::tasks::{Shared, for_tasks};
+use gather::gather;
+pub(super) use weight::weight_grad;
+
+/// Numbers of a block of the patch matrix.
+const BLOCK: usize = 1 << 16;
+
+/// A convolution with matrices as weights.
+struct Job<'a> {
+    images: usize,
+    groups: usize,
+    /// Input channels of a group.
+    channels: usize,
+    /// Output channels of a group.
+    rows: usize,
+    geometry: &'a Geometry,
+    x: &'a [f32],
+    /// Rows of `channels * kernel` numbers, group by group.
+    weights: &'a [f32],
+    sink: Sink<'a>,
+}
+
+/// Where outputs go.
+enum Sink<'a> {
+    /// Planes of the geometry's output size.
+    Planes { y: Shared<f32>, epilogue: &'a Epilogue<'a> },
+    /// Every `stride`-th position of larger planes, from `first` on.
+    Spread { y: Shared<f32>, size: [usize; 3], first: [usize; 3], stride: [usize; 3] },
+}
+
+pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32], epilogue: &Epilogue<'_>) {
+    assert_eq!(x.len(), p.n * p.groups * p.c * p.geometry.inputs(), "the input's size");
+    assert_eq!(y.len(), p.n * p.groups * p.o * p.outputs(), "the output's size");
+    epilogue.check(p.groups * p.o, y.len());
+    let sink = Sink::Planes { y: Shared::new(y), epilogue };
+    let (images, groups, geometry) = (p.n, p.groups, &p.geometry);
+    Job { images, groups, channels: p.c, rows: p.o, geometry, x, weights: w, sink }.run(isa);
+}
+
+/// One axis of the gradient for the input, for one residue of its (padded) positions.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The kernel's elements: `from + step * j` for `j < taps`, of which the last comes first.
+    from: usize,
+    step: usize,
+    taps: usize,
+    dilation: usize,
+    pad: usize,
+    /// The first position, and how many there are.
+    first: usize,
+    count: usize,
+}
+
+impl Part {
+    /// `None` where this method cannot be used: padding beyond the kernel.
+    fn new(g: &Geometry, d: usize, residue: usize) -> Option<Part> {
+        let (s, dilation, kernel) = (g.params.stride[d], g.params.dilation[d], g.kernel[d]);
+        let pad = g.params.padding[d].0;
+        let taps = kernel.saturating_sub(residue).div_ceil(s);
+        // Padded positions s * u + residue that are inside the input.
+        let low = pad.saturating_sub(residue).div_ceil(s);
+        let high = (pad + g.input[d]).saturating_sub(residue).div_ceil(s);
+        let count = high.saturating_sub(low);
+        let reach = (taps.max(1) - 1) * dilation;
+        let first = (s * low + residue).checked_sub(pad)?;
+        Some(Part { from: residue, step: s, taps, dilation, pad: reach.checked_sub(low)?, first, count })
+    }
+}
+
+/// The gradient for the input; `false` where it cannot be had this way.
+pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    let g = &p.geometry;
+    let stride = g.params.stride;
+    if (0..3).any(|d| stride[d] > 1 && g.params.dilation[d] > 1) {
+        return false;
+    }
+    // With few channels to write or few columns, packing the weights anew costs more than it saves.
+    if p.c < 8 || p.n * p.outputs() < 256 {
+        return false;
+    }
+    let mut jobs = Vec::new();
+    for residue in super::patches::kernel_elements(stride) {
+        let parts = [0, 1, 2].map(|d| Part::new(g, d, residue[d]));
+        let [Some(a), Some(b), Some(c)] = parts else { return false };
+        jobs.push([a, b, c]);
+    }
+    assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
+    assert_eq!(dx.len(), p.n * p.groups * p.c * g.inputs(), "the input's size");
+    if jobs.iter().any(|parts| parts.iter().any(|p| p.taps == 0)) {
+        dx.fill(0.0);
+    }
+    let kernel: usize = g.kernel.iter().product();
+    let no_epilogue = Epilogue::default();
+    for parts in jobs {
+        let taps = parts.map(|p| p.taps);
+        let (size, outputs) = (taps.iter().product::<usize>(), parts.map(|p| p.count));
+        if size == 0 || outputs.contains(&0) {
+            continue;
+        }
+        // Weights of this residue: rows are input channels, turned kernels of each output channel.
+        let depth = p.o * size;
+        let mut weights = scratch::take(p.groups * p.c * depth);
+        let offsets: Vec<usize> = super::patches::kernel_elements(taps)
+            .map(|j| [0, 1, 2].map(|d| parts[d].from + parts[d].step * (taps[d] - 1 - j[d])))
+            .map(|k| (k[0] * g.kernel[1] + k[1]) * g.kernel[2] + k[2])
+            .collect();
+        let packed = Shared::new(&mut weights);
+        for_tasks(p.groups * p.c, p.groups * p.c * depth >= 1 << 14, |t| {
+            let (group, c) = (t / p.c, t % p.c);
+            // SAFETY: tasks write different rows.
+            let row = unsafe { std::slice::from_raw_parts_mut(packed.ptr().add(t * depth), depth) };
+            for (o, to) in row.chunks_exact_mut(size).enumerate() {
+                let from = &w[((group * p.o + o) * p.c + c) * kernel..][..kernel];
+                to.iter_mut().zip(&offsets).for_each(|(to, &k)| *to = from[k]);
+            }
+        });
+        let params = ConvParams {
+            stride: [1; 3],
+            padding: parts.map(|p| (p.pad, 0)),
+            dilation: parts.map(|p| p.dilation),
+            groups: p.groups,
+        };
+        let geometry = Geometry { input: g.output, kernel: taps, output: outputs, params };
+        let y = Shared::new(dx);
+        let sink = if stride == [1; 3] {
+            Sink::Planes { y, epilogue: &no_epilogue }
+        } else {
+            Sink::Spread { y, size: g.input, first: parts.map(|p| p.first), stride }
+        };
+        let (images, groups) = (p.n, p.groups);
+        let job =
+            Job { images, groups, channels: p.o, rows: p.c, geometry: &geometry, x: grad, weights: &weights, sink };
+        job.run(isa);
+    }
+    true
+}
+
+impl Job<'_> {
+    /// Rows of the patch matrix.
+    fn depth(&self) -> usize {
+        self.channels * self.geometry.kernel.iter().product::<usize>()
+    }
+
+    fn run(&self, isa: Isa) {
+        let (depth, positions) = (self.depth(), self.geometry.outputs());
+        let columns = self.images * positions;
+        if self.rows == 0 || columns == 0 {
+            return;
+        }
+        assert_eq!(self.weights.len(), self.groups * self.rows * depth, "the weights' size");
+        let parallel = columns * self.groups * self.rows * depth.max(1) >= 1 << 16;
+        let direct = self.geometry.is_pointwise() && positions >= 48;
+        if columns <= 512 && !direct && self.rows >= 32 {
+            // Few columns: gather them all, then split the rows.
+            let pitch = pitch(columns);
+            let mut patches = scratch::take(self.groups * depth * pitch);
+            let shared = Shared::new(&mut patches);
+            let part = self.channels.div_ceil(16).max(1);
+            let parts = self.channels.div_ceil(part);
+            for_tasks(self.groups * parts, parallel, |t| {
+                let (group, from) = (t / parts, t % parts * part);
+                let channels = from..self.channels.min(from + part);
+                // SAFETY: tasks write the rows of different channels.
+                unsafe { self.gather(isa, group, channels, 0, columns, shared.ptr().add(group * depth * pitch), pitch) }
+            });
+            let parts = self.rows.div_ceil(16);
+            for_tasks(self.groups * parts, parallel, |t| {
+                let (group, from) = (t / parts, t % parts * 16);
+                let rows = from..self.rows.min(from + 16);
+                let b = Matrix { data: shared.ptr().wrapping_add(group * depth * pitch), row: pitch };
+                self.multiply(isa, group, rows, 0, columns, b);
+            });
+            return;
+        }
+        // At least 16 blocks where the work allows, of whole tiles of the kernel.
+        let width = (BLOCK / depth.max(1)).min(columns.div_ceil(16)).clamp(48, 768) / 48 * 48;
+        // The input itself serves one image at a time.
+        let (span, spans) = if direct { (positions, self.images) } else { (columns, 1) };
+        let blocks = span.div_ceil(width);
+        for_tasks(self.groups * spans * blocks, parallel, |t| {
+            let (group, t) = (t % self.groups, t / self.groups);
+            let (span_at, from) = (t / blocks, t % blocks * width);
+            let (first, count) = (span_at * span + from, width.min(span - from));
+            if direct {
+                let at = (span_at * self.groups + group) * self.channels * positions + from;
+                let b = Matrix { data: self.x[at..].as_ptr(), row: positions };
+                return self.multiply(isa, group, 0..self.rows, first, count, b);
+            }
+            let pitch = pitch(width);
+            let mut patches = scratch::take(depth * pitch);
+            // SAFETY: the buffer has a row for each row of the patch matrix.
+            unsafe { self.gather(isa, group, 0..self.channels, first, count, patches.as_mut_ptr(), pitch) };
+            self.multiply(isa, group, 0..self.rows, first, count, Matrix { data: patches.as_ptr(), row: pitch });
+        });
+    }
+
+    /// Calls `f` with the stretches of columns `first .. first + count` that lie in one image: the
+    /// image, its first position, how many, and where in the block.
+    fn stretches(&self, first: usize, count: usize, mut f: impl FnMut(usize, usize, usize, usize)) {
+        let positions = self.geometry.outputs();
+        let mut at = first;
+        while at < first + count {
+            let (image, position) = (at / positions, at % positions);
+            let n = (positions - position).min(first + count - at);
+            f(image, position, n, at - first);
+            at += n;
+        }
+    }
+
+    /// Gathers the rows of `channels` of the patch matrix.
+    ///
+    /// # Safety
+    ///
+    /// `to` has `depth` rows, `pitch` apart; nobody else uses those of these channels.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn gather(
+        &self,
+        isa: Isa,
+        group: usize,
+        channels: std::ops::Range<usize>,
+        first: usize,
+        count: usize,
+        to: *mut f32,
+        pitch: usize,
+    ) {
+        let (inputs, kernel) = (self.geometry.inputs(), self.geometry.kernel.iter().product::<usize>());
+        self.stretches(first, count, |image, position, n, at| {
+            let from = (image * self.groups + group) * self.channels;
+            let x = &self.x[(from + channels.start) * inputs..(from + channels.end) * inputs];
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = to.add(channels.start * kernel * pitch + at);
+                gather(isa, self.geometry, x, channels.len(), position..position + n, to, pitch);
+            }
+        });
+    }
+
+    /// Multiplies some rows of the weights with a block and writes the result to its place.
+    fn multiply(&self, isa: Isa, group: usize, rows: std::ops::Range<usize>, first: usize, count: usize, b: Matrix) {
+        let (depth, positions) = (self.depth(), self.geometry.outputs());
+        let channel = group * self.rows + rows.start;
+        let weights = &self.weights[channel * depth..][..rows.len() * depth];
+        let (image, position) = (first / positions, first % positions);
+        let mut p = Product {
+            m: rows.len(),
+            n: count,
+            k: depth,
+            a: weights.as_ptr(),
+            a_steps: (depth, 1),
+            b: b.data,
+            b_row: b.row,
+            c: std::ptr::null_mut(),
+            c_row: positions,
+            add: false,
+        };
+        let channels = self.groups * self.rows;
+        if let Sink::Planes { y, epilogue } = &self.sink
+            && position + count <= positions
+        {
+            // In one image: straight to the output.
+            let at = (image * channels + channel) * positions + position;
+            // SAFETY: the block's rows lie inside the output, and tasks write different blocks.
+            unsafe {
+                p.c = y.ptr().add(at);
+                product(isa, &p);
+                if !epilogue.is_none() {
+                    for r in 0..rows.len() {
+                        let at = at + r * positions;
+                        if !epilogue.is_only_then() {
+                            finish(isa, epilogue, channel + r, y.ptr().add(at), at, count, y.ptr());
+                        }
+                        epilogue.call(image * channels + channel + r, position..position + count, y.ptr().add(at));
+                    }
+                }
+            }
+            return;
+        }
+        let row = pitch(count);
+        let mut c = scratch::take(rows.len() * row);
+        (p.c, p.c_row) = (c.as_mut_ptr(), row);
+        // SAFETY: the buffer has a row for each row of the block.
+        unsafe { product(isa, &p) };
+        self.stretches(first, count, |image, position, n, at| {
+            for r in 0..rows.len() {
+                let from = &c[r * row + at..][..n];
+                let plane = image * channels + channel + r;
+                match &self.sink {
+                    Sink::Planes { y, epilogue } => {
+                        // SAFETY: the stretch lies inside a plane of the output, and is ours alone.
+                        unsafe {
+                            let to = plane * positions + position;
+                            finish(isa, epilogue, channel + r, from.as_ptr(), to, n, y.ptr());
+                            epilogue.call(plane, position..position + n, y.ptr().add(to));
+                        }
+                    }
+                    Sink::Spread { y, size, first, stride } => {
+                        let start = plane * size.iter().product::<usize>();
+                        self.geometry.for_rows(position, n, |at, [d, h], columns| {
+                            let row = (first[0] + stride[0] * d) * size[1] + first[1] + stride[1] * h;
+                            let to = start + row * size[2] + first[2] + stride[2] * columns.start;
+                            for (i, v) in from[at..at + columns.len()].iter().enumerate() {
+                                // SAFETY: these positions are inside the plane, and ours alone.
+                                unsafe { *y.ptr().add(to + i * stride[2]) = *v };
+                            }
+                        });
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// A matrix of contiguous rows.
+struct Matrix {
+    data: *const f32,
+    row: usize,
+}
+
+/// The length of a buffer's rows: room for a vector more, and an odd number of cache lines, so
+/// that rows do not fall on the same ones.
+fn pitch(n: usize) -> usize {
+    (n + 16).div_ceil(16) / 2 * 32 + 16
+}
+
+/// Moves `n` numbers of one channel to `y[at..]` through the epilogue.
+#[inline(always)]
+unsafe fn finish_body<S: Simd>(e: &Epilogue<'_>, channel: usize, from: *const f32, at: usize, n: usize, y: *mut f32) {
+    for i in (0..n).step_by(S::LANES) {
+        let left = (n - i).min(S::LANES);
+        // SAFETY: the caller gives `n` numbers, and room for them.
+        unsafe {
+            let v = S::load_first(from.add(i), left);
+            S::store_first(y.add(at + i), e.channel::<S>(v, channel, at + i, left), left);
+        }
+    }
+}
+dispatch!(unsafe fn finish = finish_body(e: &Epilogue<'_>, channel: usize, from: *const f32, at: usize, n: usize, y: *mut f32));

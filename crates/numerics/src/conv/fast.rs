@@ -1,0 +1,104 @@
+//! The choice of an algorithm for `f32`.
+
+use super::direct;
+use super::winograd::{self, Plan, Weights};
+use super::{ConvParams, Problem};
+use crate::epilogue::Epilogue;
+use crate::simd::Isa;
+
+/// The sizes for Winograd's algorithm, where it can be used.
+fn winograd_plan(p: &Problem) -> Option<Plan> {
+    let g = &p.geometry;
+    let fits = p.groups == 1
+        && g.kernel == [1, 3, 3]
+        && g.params.stride == [1; 3]
+        && g.params.dilation == [1; 3]
+        && g.input[0] == 1
+        && g.output[0] == 1
+        && g.params.padding[1].0 <= 2
+        && g.params.padding[2].0 <= 2;
+    fits.then_some(Plan {
+        images: p.n,
+        inner: p.c,
+        outer: p.o,
+        input: (g.input[1], g.input[2]),
+        output: (g.output[1], g.output[2]),
+        pad: (g.params.padding[1].0, g.params.padding[2].0),
+    })
+}
+
+/// The forward convolution, if there is a fast algorithm for it.
+pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32], e: &Epilogue<'_>) -> bool {
+    e.check(p.groups * p.o, y.len());
+    if let Some(plan) = winograd_plan(p).filter(Plan::pays) {
+        assert_eq!(w.len(), p.o * p.c * 9, "the weights' size");
+        let w = Weights { data: w, row: p.c * 9, inner: 9, flip: false };
+        winograd::convolve(isa, &plan, x, &w, y, e);
+    } else if p.is_depthwise() && e.is_none() {
+        return false;
+    } else {
+        direct::forward(isa, p, x, w, y, e);
+    }
+    true
+}
+
+/// The gradient for the input, if there is a fast algorithm for it.
+pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    if let Some(plan) = winograd_plan(p) {
+        // A convolution of the gradient with the kernels turned, from outputs to inputs.
+        let plan = Plan {
+            inner: plan.outer,
+            outer: plan.inner,
+            input: plan.output,
+            output: plan.input,
+            pad: (2 - plan.pad.0, 2 - plan.pad.1),
+            ..plan
+        };
+        if plan.pays() {
+            assert_eq!(w.len(), p.o * p.c * 9, "the weights' size");
+            let w = Weights { data: w, row: 9, inner: p.c * 9, flip: true };
+            winograd::convolve(isa, &plan, grad, &w, dx, &Epilogue::default());
+            return true;
+        }
+    }
+    !p.is_depthwise() && direct::input_grad(isa, p, grad, w, dx)
+}
+
+/// The gradient for the weights, if there is a fast algorithm for it.
+pub(super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) -> bool {
+    if let Some(plan) = winograd_plan(p).filter(Plan::pays) {
+        winograd::weight_grad(isa, &plan, x, grad, dw);
+    } else if p.is_depthwise() {
+        return false;
+    } else {
+        direct::weight_grad(isa, p, x, grad, dw);
+    }
+    true
+}
+
+/// [`conv_forward`](super::conv_forward) followed by an [`Epilogue`] over the output's channels,
+/// applied while the output is in the cache.
+///
+/// ```
+/// use gradus_numerics::conv::{ConvParams, conv_forward_fused};
+/// use gradus_numerics::{Activation, Epilogue};
+/// let (x, w) = ([1.0f32, 2.0, 3.0], [1.0, -1.0]);
+/// let e = Epilogue { bias: Some(&[1.5]), activation: Activation::Relu, ..Epilogue::default() };
+/// let mut y = [0.0; 2];
+/// conv_forward_fused(&x, [1, 1, 1, 1, 3], &w, [1, 1, 1, 1, 2], &ConvParams::default(), &e, &mut y);
+/// assert_eq!(y, [0.5, 0.5]);
+/// ```
+pub fn conv_forward_fused(
+    input: &[f32],
+    input_shape: [usize; 5],
+    weight: &[f32],
+    weight_shape: [usize; 5],
+    params: &ConvParams,
+    epilogue: &Epilogue<'_>,
+    output: &mut [f32],
+) {
+    let Some(p) = Problem::new(input_shape, weight_shape, params) else { return };
+    if !forward(Isa::detect(), &p, input, weight, output, epilogue) {
+        super::conv_forward(input, input_shape, weight, weight_shape, params, output);
+    }
+}

@@ -1,0 +1,146 @@
+//! Memory for packed operands and tiles, kept between calls: fresh pages cost more than the
+//! arithmetic, and a replayed step must not allocate.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::sync::Mutex;
+
+/// What all kept buffers together may take, in bytes.
+const KEEP: usize = 256 << 20;
+const HUGE: usize = 2 << 20;
+
+struct Kept {
+    free: Vec<Raw>,
+    bytes: usize,
+}
+
+static POOL: Mutex<Kept> = Mutex::new(Kept { free: Vec::new(), bytes: 0 });
+
+struct Raw {
+    ptr: *mut f32,
+    len: usize,
+}
+
+// SAFETY: a `Raw` owns its memory.
+unsafe impl Send for Raw {}
+
+impl Raw {
+    fn layout(len: usize) -> Layout {
+        let bytes = len.saturating_mul(size_of::<f32>());
+        let align = if bytes >= HUGE { HUGE } else { 64 };
+        Layout::from_size_align(bytes, align).unwrap_or_else(|_| handle_alloc_error(Layout::new::<f32>()))
+    }
+
+    fn new(len: usize) -> Raw {
+        let layout = Raw::layout(len);
+        // SAFETY: the size is not zero: `take` rounds up.
+        let ptr = unsafe { alloc(layout) };
+        if ptr.is_null() {
+            handle_alloc_error(layout);
+        }
+        advise_huge(ptr, layout.size());
+        // SAFETY: the memory is ours and that large. Zeroed only now, so that its first touch
+        // makes huge pages.
+        unsafe { ptr.write_bytes(0, layout.size()) };
+        Raw { ptr: ptr.cast(), len }
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the same layout.
+        unsafe { dealloc(self.ptr.cast(), Raw::layout(self.len)) }
+    }
+}
+
+/// Asks for huge pages under a large buffer; failing to get them costs speed only.
+fn advise_huge(p: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= HUGE {
+        unsafe extern "C" {
+            fn madvise(addr: *mut u8, len: usize, advice: i32) -> i32;
+        }
+        const MADV_HUGEPAGE: i32 = 14;
+        // SAFETY: the range was just allocated and is ours; the advice changes no content.
+        unsafe { madvise(p, bytes & !(HUGE - 1), MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (p, bytes);
+}
+
+/// A borrowed buffer, 64-byte aligned, of unspecified content (finite or not); it goes back to
+/// the pool when dropped.
+pub(crate) struct Scratch {
+    raw: Option<Raw>,
+    len: usize,
+}
+
+/// A buffer of `len` numbers.
+pub(crate) fn take(len: usize) -> Scratch {
+    // Few size classes, so that one buffer serves many calls: an eighth of the power of two.
+    let step = (len.max(1024).next_power_of_two() / 8).max(1024);
+    let mut class = len.max(1).div_ceil(step) * step;
+    if class * size_of::<f32>() >= HUGE / 4 {
+        // Whole huge pages: rows of a block fall on many small ones.
+        class = class.next_multiple_of(HUGE / size_of::<f32>());
+    }
+    let mut pool = POOL.lock().unwrap_or_else(|e| e.into_inner());
+    // The smallest that fits, unless it would waste more than it gives.
+    let fit = (0..pool.free.len())
+        .filter(|&i| pool.free[i].len >= class && pool.free[i].len <= class.saturating_mul(4))
+        .min_by_key(|&i| pool.free[i].len);
+    let raw = fit.map(|i| pool.free.swap_remove(i));
+    if let Some(r) = &raw {
+        pool.bytes -= r.len * size_of::<f32>();
+    }
+    drop(pool);
+    Scratch { raw: Some(raw.unwrap_or_else(|| Raw::new(class))), len }
+}
+
+impl Deref for Scratch {
+    type Target = [f32];
+    fn deref(&self) -> &[f32] {
+        match &self.raw {
+            // SAFETY: the memory is ours, initialised at least to zeros, and `len` was rounded up.
+            Some(r) => unsafe { std::slice::from_raw_parts(r.ptr, self.len) },
+            None => &[],
+        }
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        match &self.raw {
+            // SAFETY: as above, and borrowed exclusively.
+            Some(r) => unsafe { std::slice::from_raw_parts_mut(r.ptr, self.len) },
+            None => &mut [],
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let Some(raw) = self.raw.take() else { return };
+        let mut pool = POOL.lock().unwrap_or_else(|e| e.into_inner());
+        let bytes = raw.len * size_of::<f32>();
+        if pool.bytes + bytes <= KEEP {
+            pool.bytes += bytes;
+            pool.free.push(raw);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_separate() {
+        let (mut a, mut b) = (take(1000), take(1000));
+        assert_eq!((a.as_ptr() as usize % 64, a.len()), (0, 1000));
+        a.fill(1.0);
+        b.fill(2.0);
+        assert!(a.iter().all(|&x| x == 1.0));
+        assert_eq!(take(0).len(), 0);
+    }
+}
