@@ -178,7 +178,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// Gives a variable a new content (of the same shape and type). Graphs built before keep what they read.
+    /// Gives a variable a new content (of the same shape and type). Graphs built before keep what they read. A content
+    /// that is not computed yet is computed by the next run on this thread, together with what that run is for.
     #[track_caller]
     pub fn set(&self, value: &Tensor) -> Result<()> {
         let Op::Var(cell) = &self.0.op else {
@@ -199,7 +200,11 @@ impl Tensor {
         let new = value.snapshot(cell.id, cell.name.clone(), old.0.requires_grad, Location::caller());
         // Hooks belong to the variable, not to what it held when they were registered.
         old.hooks().into_iter().for_each(|h| new.add_hook(h));
+        let unsettled = new.0.value().is_none();
         cell.replace(new);
+        if unsettled {
+            super::var::note_unsettled(cell);
+        }
         Ok(())
     }
 
