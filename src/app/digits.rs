@@ -1,7 +1,7 @@
 //! Training on the embedded digits: progress, a result, a saved model.
 
 use super::{Options, model::Convnet};
-use gradus::{Error, Result, Tensor, data, io, manual_seed, no_grad, optim::Adam, optim::Optimizer};
+use gradus::{Error, data, io, prelude::*};
 use std::{
     io::{IsTerminal, Write},
     time::Instant,
@@ -23,10 +23,13 @@ pub fn run(options: &Options) -> Result<()> {
     manual_seed(options.seed);
     let d = data::digits()?;
     let model = Convnet::new()?;
-    let count: usize = model.params().iter().map(|p| p.numel()).sum();
     let n = d.train_labels.numel();
-    println!("digits: {n} images to learn from, {} to test; a convnet of {count} parameters", d.test_labels.numel());
-    let mut opt = Adam::new(model.params(), PEAK_RATE);
+    println!(
+        "digits: {n} images to learn from, {} to test; a convnet of {} parameters",
+        d.test_labels.numel(),
+        model.num_parameters()
+    );
+    let mut opt = Adam::new(&model.parameters(), PEAK_RATE);
     let batches = n / BATCH;
     let total = options.epochs * batches;
     let start = Instant::now();
@@ -107,11 +110,7 @@ fn clear_line() {
 
 /// Writes the model beside its target and renames it: an old file is never half overwritten.
 fn save(model: &Convnet, options: &Options) -> Result<()> {
-    let mut state = io::StateDict::new();
-    for p in model.params() {
-        state.insert(p.name().unwrap_or("unnamed"), p.resolve());
-    }
-    io::save(&options.out, &state).map_err(|e| Error::value("save", e.to_string()))?;
+    io::save(&options.out, &model.state_dict()).map_err(|e| Error::value("save", e.to_string()))?;
     println!("saved {}", options.out.display());
     Ok(())
 }

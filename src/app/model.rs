@@ -1,50 +1,37 @@
 //! A small convnet for 8x8 images.
 
-use gradus::{ConvOptions, MaxPoolOptions, Result, Tensor};
+use gradus::prelude::*;
+use nn::{Conv2d, Linear, MaxPool2d};
 
 /// Two convolutions, a pooling and two dense layers: 38,282 numbers.
+#[derive(Module)]
 pub struct Convnet {
-    params: Vec<Tensor>,
+    conv1: Conv2d,
+    conv2: Conv2d,
+    pool: MaxPool2d,
+    fc1: Linear,
+    fc2: Linear,
 }
 
 impl Convnet {
-    /// Weights at random, biases zero.
+    /// Weights at random.
     pub fn new() -> Result<Convnet> {
-        let conv = |name: &str, shape: [usize; 4]| -> Result<Tensor> {
-            let fan_in: usize = shape[1..].iter().product();
-            Ok(Tensor::var(name, Tensor::randn(shape) * (2.0 / fan_in as f64).sqrt()))
-        };
-        let dense =
-            |name: &str, shape: [usize; 2]| -> Result<Tensor> { Ok(Tensor::var(name, Tensor::kaiming(shape)?)) };
-        let bias = |name: &str, n: usize| Tensor::var(name, Tensor::zeros([n], gradus::DType::F32));
-        let params = vec![
-            conv("conv1.weight", [16, 1, 3, 3])?,
-            bias("conv1.bias", 16),
-            conv("conv2.weight", [32, 16, 3, 3])?,
-            bias("conv2.bias", 32),
-            dense("fc1.weight", [512, 64])?,
-            bias("fc1.bias", 64),
-            dense("fc2.weight", [64, 10])?,
-            bias("fc2.bias", 10),
-        ];
-        Tensor::eval_all(&params.iter().collect::<Vec<_>>())?;
-        Ok(Convnet { params })
+        Ok(Convnet {
+            conv1: Conv2d::new(1, 16, 3)?.padding(1),
+            conv2: Conv2d::new(16, 32, 3)?.padding(1),
+            pool: MaxPool2d::new(2),
+            fc1: Linear::new(32 * 4 * 4, 64),
+            fc2: Linear::new(64, 10),
+        })
     }
+}
 
-    /// All variables.
-    pub fn params(&self) -> &[Tensor] {
-        &self.params
-    }
-
+impl Layer for Convnet {
     /// Scores `[n, 10]` of images `[n, 1, 8, 8]`.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let [w1, b1, w2, b2, w3, b3, w4, b4] = &self.params[..] else {
-            return Err(gradus::Error::value("convnet", "the model must have eight variables"));
-        };
-        let same = || ConvOptions { padding: 1.into(), ..ConvOptions::default() };
-        let h = x.conv2d(w1, Some(b1), same())?.relu();
-        let h = h.conv2d(w2, Some(b2), same())?.relu().max_pool2d(2, MaxPoolOptions::default())?;
-        let h = (h.flatten(1, -1)?.matmul(w3)? + b3).relu();
-        Ok(h.matmul(w4)? + b4)
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let h = self.conv1.forward(x)?.relu();
+        let h = self.pool.forward(&self.conv2.forward(&h)?.relu())?;
+        let h = self.fc1.forward(&h.flatten(1, -1)?)?.relu();
+        self.fc2.forward(&h)
     }
 }

@@ -214,3 +214,44 @@ fn long_chains_of_checkpoints_drop_without_recursion() {
     }
     drop(y);
 }
+
+#[test]
+fn a_frozen_variable_gets_no_gradient_and_keeps_its_place() {
+    let _turn = turn();
+    let (w, b) = (Tensor::var("w", Tensor::from([2.0f32])), Tensor::var("b", Tensor::from([1.0f32])));
+    w.set_requires_grad(false).unwrap();
+    assert!(!w.requires_grad() && b.requires_grad());
+    w.set(&Tensor::from([3.0f32])).unwrap(); // a new content stays frozen
+    let grads = (&w * &b).sum().backward().unwrap();
+    assert_eq!(grads.wrt(&b).unwrap().to_vec::<f32>().unwrap(), [3.0]);
+    assert!(grads.wrt(&w).is_err());
+    assert!(grads.missing().is_empty(), "none was expected: {:?}", grads.missing());
+    w.set_requires_grad(true).unwrap();
+    let grads = (&w * &b).sum().backward().unwrap();
+    assert_eq!(grads.wrt(&w).unwrap().to_vec::<f32>().unwrap(), [1.0]);
+    let counts = Tensor::var("n", Tensor::from([1i64]));
+    assert!(counts.set_requires_grad(true).unwrap_err().to_string().contains("gradients are of floats"));
+    assert!((&w * 2.0).set_requires_grad(false).unwrap_err().to_string().contains("not a variable"));
+}
+
+#[test]
+fn a_variable_set_to_something_pending_is_computed_with_the_next_run() {
+    let _turn = turn();
+    let mean = Tensor::var("mean", Tensor::zeros([4], DType::F32).eval().unwrap());
+    let x = Tensor::from([[1f32, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0]]);
+    let pass = || {
+        let h = x.exp();
+        no_grad(|| mean.set(&(&mean * 0.5 + h.mean_dim(0, false).unwrap() * 0.5)).unwrap());
+        h.sum().item::<f32>().unwrap()
+    };
+    pass();
+    let (nodes, launches) = (live_nodes(), plan::kernel_launches());
+    for _ in 0..100 {
+        pass();
+        assert!(mean.is_realized(), "the run that read the sum computed the mean as well");
+    }
+    assert_eq!(live_nodes(), nodes, "no graph of an earlier step hangs behind the variable");
+    assert_eq!(plan::kernel_launches() - launches, 300, "exp, both reductions and the update: three kernels a pass");
+    let want = (1f32.exp() + 3f32.exp()) / 2.0;
+    assert!((mean.to_vec::<f32>().unwrap()[0] - want).abs() < 1e-5);
+}

@@ -339,6 +339,7 @@ fn missing(root: &Tensor, have: &BTreeMap<VarId, Entry>) -> Vec<Missing> {
     let mut out: Vec<Missing> = vec![];
     for t in &order {
         if let Op::Snapshot(v) = &t.node().op
+            && t.requires_grad() // none is expected for a frozen one
             && !have.contains_key(&v.id)
             && !out.iter().any(|m| m.id == v.id)
         {

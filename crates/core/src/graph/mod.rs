@@ -21,6 +21,7 @@ mod walk;
 pub use node::{Node, live_nodes};
 pub use tensor::Tensor;
 pub use value::{Buffer, Value, live_bytes};
+pub(crate) use var::take_unsettled;
 pub use var::{VarCell, VarId};
 pub use walk::topological;
 pub(crate) use walk::{IdMap, IdSet};

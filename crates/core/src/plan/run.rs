@@ -8,7 +8,7 @@ use super::{
 use crate::{
     DType, Device, Error, Result, Shape, Tensor,
     backend::{Slot, cpu::library},
-    graph::{Buffer, Value, topological},
+    graph::{Buffer, Value, take_unsettled, topological},
     op::{Array, CustomOp, HostOp, Op},
     view::View,
 };
@@ -26,6 +26,10 @@ pub fn kernel_launches() -> usize {
 /// Computes these tensors, in one run for each device, together with what their users still hold.
 pub fn realize(roots: &[&Tensor]) -> Result<()> {
     let mut pending: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| t.node().value().is_none()).collect();
+    if pending.is_empty() {
+        return Ok(());
+    }
+    pending.extend(take_unsettled());
     while let Some(first) = pending.first() {
         let device = first.device();
         let (here, there): (Vec<_>, Vec<_>) = pending.into_iter().partition(|t| t.device() == device);
