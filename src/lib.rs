@@ -6,6 +6,7 @@ pub use gradus_data as data;
 pub use gradus_io as io;
 pub use gradus_optim as optim;
 pub use gradus_scalar as scalar;
+pub use gradus_train as train;
 
 /// Modules, layers, initialisers and losses.
 ///
@@ -41,6 +42,8 @@ pub mod nn {
 pub mod prelude {
     pub use crate::nn::{self, Layer, Module};
     pub use gradus_core::{DType, Device, Element, NewAxis, Result, Scalar, Shape, Tensor, manual_seed, no_grad, s};
-    pub use gradus_optim::{Adam, Optimizer, Sgd};
+    pub use gradus_io::{StateDict, Stateful};
+    pub use gradus_optim::{Adam, AdamW, LrScheduler, Optimizer, Schedule, Sgd};
     pub use gradus_scalar::{constant, var};
+    pub use gradus_train::{Checkpoint, Checkpoints, Trainer};
 }

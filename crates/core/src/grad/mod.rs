@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod custom;
+mod edit;
 mod functional;
 mod gradcheck;
 mod linalg_rules;
