@@ -43,7 +43,7 @@ pub fn run(options: &Options) -> Result<()> {
             let phase = std::f64::consts::PI * done as f64 / total as f64;
             opt.set_lr(PEAK_RATE * 0.5 * (1.0 + phase.cos()));
             let at = order.narrow(0, b * BATCH, BATCH)?;
-            let (x, y) = (shifted(&d.train_images.index_select(0, &at)?)?, d.train_labels.index_select(0, &at)?);
+            let (x, y) = (d.train_images.index_select(0, &at)?, d.train_labels.index_select(0, &at)?);
             let loss = model.forward(&x)?.cross_entropy(&y)?;
             opt.step(&loss.backward()?)?;
             sum += loss.item::<f64>()?;
@@ -63,16 +63,12 @@ pub fn run(options: &Options) -> Result<()> {
     save(&model, options)
 }
 
-/// The images moved by up to one pixel in each direction, another way each batch: a little more to learn from.
-fn shifted(x: &Tensor) -> Result<Tensor> {
-    let by = Tensor::randint(0, 3, [2], gradus::DType::I64)?.to_vec::<i64>()?;
-    x.pad(&[1, 1, 1, 1], gradus::PadMode::Constant(0.0))?.narrow(2, by[0] as usize, 8)?.narrow(3, by[1] as usize, 8)
-}
-
 /// How many are right, and how often digit `i` was read as `j` (at `10 i + j`).
 fn test(model: &Convnet, images: &Tensor, labels: &Tensor) -> Result<(usize, Vec<usize>)> {
-    let read = no_grad(|| model.forward(images))?.argmax_dim(1, false)?;
-    let (read, labels) = (read.to_vec::<i64>()?, labels.to_vec::<i64>()?);
+    model.eval();
+    let read = no_grad(|| model.forward(images))?.argmax_dim(1, false)?.to_vec::<i64>()?;
+    model.train();
+    let labels = labels.to_vec::<i64>()?;
     let mut confusion = vec![0; 100];
     for (&r, &l) in read.iter().zip(&labels) {
         confusion[(10 * l + r) as usize] += 1;

@@ -29,6 +29,7 @@
 extern crate self as gradus_nn;
 
 mod activation;
+mod attention;
 mod conv;
 mod conv_transpose;
 mod dropout;
@@ -46,8 +47,13 @@ mod reshape;
 mod rnn;
 mod state;
 mod summary;
+mod transformer;
 
 pub use activation::*;
+pub use attention::{
+    AttentionMasks, KvCache, MultiheadAttention, MultiheadAttentionOptions, RotaryEmbedding, RotaryLayout,
+    SinusoidalPosition, causal_mask,
+};
 pub use conv::{Conv1d, Conv2d, Conv3d, PaddingMode};
 pub use conv_transpose::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
@@ -65,3 +71,7 @@ pub use pool::*;
 pub use reshape::{ChannelShuffle, Flatten, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};
 pub use rnn::{Gru, GruCell, Lstm, LstmCell, Nonlinearity, Rnn, RnnCell, RnnOptions};
 pub use state::LoadReport;
+pub use transformer::{
+    DecoderMasks, DecodingCache, FeedForwardActivation, Transformer, TransformerDecoder, TransformerDecoderLayer,
+    TransformerEncoder, TransformerEncoderLayer, TransformerMasks, TransformerOptions,
+};
