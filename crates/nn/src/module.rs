@@ -58,6 +58,15 @@ pub struct Variable<'a> {
 
 /// Something that may have parameters inside: a parameter itself, a layer, a list of layers; or a plain value, which has
 /// none. `#[derive(Module)]` writes it.
+///
+/// A field that is neither does not compile, so that no tensor is forgotten by accident:
+///
+/// ```compile_fail,E0277
+/// #[derive(gradus_nn::Module)]
+/// struct Forgotten {
+///     weight: gradus_core::Tensor, // meant to be a Param or a Buffer, or #[module(skip)]
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a module",
     label = "not a parameter, a buffer, a module or a plain value",
