@@ -41,6 +41,7 @@ pub mod loss;
 mod module;
 mod norm;
 mod param;
+mod part;
 mod parts;
 mod pool;
 mod reshape;
@@ -61,14 +62,15 @@ pub use embedding::{Embedding, EmbeddingBag};
 pub use gradus_derive::Module;
 pub use layer::{Lambda, Layer, Sequential};
 pub use linear::{Bilinear, Identity, Linear};
-pub use module::{Found, Module, Part, Variable, Visitor};
+pub use module::Module;
 pub use norm::{
     BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm,
     LocalResponseNorm, RmsNorm,
 };
 pub use param::{Buffer, Mode, Param};
+pub use part::{Found, Part, Variable, Visitor};
 pub use pool::*;
-pub use reshape::{ChannelShuffle, Flatten, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};
+pub use reshape::{ChannelShuffle, Flatten, Pad, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};
 pub use rnn::{Gru, GruCell, Lstm, LstmCell, Nonlinearity, Rnn, RnnCell, RnnOptions};
 pub use state::LoadReport;
 pub use transformer::{

@@ -3,9 +3,11 @@
 mod cache;
 mod mask;
 mod multihead;
+mod options;
 mod position;
 
 pub use cache::KvCache;
 pub use mask::{AttentionMasks, causal_mask};
-pub use multihead::{MultiheadAttention, MultiheadAttentionOptions};
+pub use multihead::MultiheadAttention;
+pub use options::MultiheadAttentionOptions;
 pub use position::{RotaryEmbedding, RotaryLayout, SinusoidalPosition};
