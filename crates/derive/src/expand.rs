@@ -107,7 +107,8 @@ fn arm(path: TokenStream, fields: &Fields, variant: bool) -> Result<Arm> {
             Member::Unnamed(i) => i.index.to_string(),
         };
         let name = rename.unwrap_or_else(|| LitStr::new(&text, field.span()));
-        let binding = format_ident!("__field_{}", i);
+        // With the place of the field's type, so that what the compiler has to say about it points there.
+        let binding = format_ident!("__field_{}", i, span = field.ty.span());
         let name = (!flatten && !sole).then_some(name);
         if let Some(n) = &name
             && !taken.insert(n.value())
@@ -118,4 +119,118 @@ fn arm(path: TokenStream, fields: &Fields, variant: bool) -> Result<Arm> {
         children.push(Child { binding, name, span: field.ty.span() });
     }
     Ok(Arm { pattern: quote!(#path { #(#bound,)* .. }), children })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(input: DeriveInput) -> Result<String> {
+        module(input, parse_quote!(::gradus_nn)).map(|code| code.to_string())
+    }
+
+    #[track_caller]
+    fn refused(input: DeriveInput, why: &str) {
+        let text = expanded(input).unwrap_err().to_string();
+        assert!(text.contains(why), "{text}");
+    }
+
+    #[test]
+    fn mistakes_say_what_is_possible() {
+        refused(parse_quote!(union A { x: u8 }), "a union has no fields to walk");
+        refused(
+            parse_quote!(
+                struct A {
+                    #[module(skipp)]
+                    x: u8,
+                }
+            ),
+            "of a field: skip, rename = \"name\", flatten",
+        );
+        refused(
+            parse_quote!(
+                #[module(skip)]
+                struct A;
+            ),
+            "skip, rename and flatten go on fields",
+        );
+        refused(
+            parse_quote!(
+                struct A {
+                    #[module(rename = "a.b")]
+                    x: u8,
+                }
+            ),
+            "dots separate levels",
+        );
+        refused(
+            parse_quote!(
+                struct A {
+                    #[module(rename = "")]
+                    x: u8,
+                }
+            ),
+            "must not be empty",
+        );
+        refused(
+            parse_quote!(
+                struct A {
+                    #[module(skip, flatten)]
+                    x: u8,
+                }
+            ),
+            "exclude each other",
+        );
+        refused(
+            parse_quote!(
+                struct A {
+                    #[module(rename = "y")]
+                    x: u8,
+                    y: u8,
+                }
+            ),
+            "two fields are named `y`",
+        );
+        refused(
+            parse_quote!(
+                struct A {
+                    #[module(rename)]
+                    x: u8,
+                }
+            ),
+            "expected `=`",
+        );
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_walked() {
+        let code = expanded(parse_quote!(
+            struct A {
+                w: Param,
+                #[module(skip)]
+                hidden: Secret,
+            }
+        ))
+        .unwrap();
+        assert!(code.contains("\"w\"") && !code.contains("hidden"), "{code}");
+    }
+
+    #[test]
+    fn the_crate_can_be_another() {
+        let code = expanded(parse_quote!(
+            #[module(crate = my::nn, kind = "B")]
+            struct A<T>(T);
+        ))
+        .unwrap();
+        assert!(code.contains("my :: nn :: Module") && code.contains("\"B\""), "{code}");
+        assert!(code.contains("T : my :: nn :: Part"), "{code}");
+        // A type without values has nothing to walk.
+        assert!(
+            expanded(parse_quote!(
+                enum Never {}
+            ))
+            .unwrap()
+            .contains("match * self { }")
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Module,
-    module::{Part, Variable, Visitor},
+    part::{Part, Variable, Visitor},
 };
 use gradus_core::{Result, Tensor};
 use std::panic::Location;

@@ -29,6 +29,7 @@
 extern crate self as gradus_nn;
 
 mod activation;
+mod attention;
 mod conv;
 mod conv_transpose;
 mod dropout;
@@ -40,14 +41,20 @@ pub mod loss;
 mod module;
 mod norm;
 mod param;
+mod part;
 mod parts;
 mod pool;
 mod reshape;
 mod rnn;
 mod state;
 mod summary;
+mod transformer;
 
 pub use activation::*;
+pub use attention::{
+    AttentionMasks, KvCache, MultiheadAttention, MultiheadAttentionOptions, RotaryEmbedding, RotaryLayout,
+    SinusoidalPosition, causal_mask,
+};
 pub use conv::{Conv1d, Conv2d, Conv3d, PaddingMode};
 pub use conv_transpose::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
@@ -55,13 +62,18 @@ pub use embedding::{Embedding, EmbeddingBag};
 pub use gradus_derive::Module;
 pub use layer::{Lambda, Layer, Sequential};
 pub use linear::{Bilinear, Identity, Linear};
-pub use module::{Found, Module, Part, Variable, Visitor};
+pub use module::Module;
 pub use norm::{
     BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm,
     LocalResponseNorm, RmsNorm,
 };
 pub use param::{Buffer, Mode, Param};
+pub use part::{Found, Part, Variable, Visitor};
 pub use pool::*;
-pub use reshape::{ChannelShuffle, Flatten, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};
+pub use reshape::{ChannelShuffle, Flatten, Pad, PixelShuffle, PixelUnshuffle, Unflatten, Upsample};
 pub use rnn::{Gru, GruCell, Lstm, LstmCell, Nonlinearity, Rnn, RnnCell, RnnOptions};
 pub use state::LoadReport;
+pub use transformer::{
+    DecoderMasks, DecodingCache, FeedForwardActivation, Transformer, TransformerDecoder, TransformerDecoderLayer,
+    TransformerEncoder, TransformerEncoderLayer, TransformerMasks, TransformerOptions,
+};

@@ -65,6 +65,15 @@ impl Bilinear {
         }
     }
 
+    /// With or without a bias.
+    #[track_caller]
+    pub fn bias(self, bias: bool) -> Bilinear {
+        let Bilinear { weight, bias: had } = self;
+        let (out, fan_in) = (weight.dims()[0], weight.dims()[1]);
+        let bias = bias.then(|| had.unwrap_or_else(|| Param::new(within_one_over_sqrt([out], fan_in))));
+        Bilinear { weight, bias }
+    }
+
     /// What it makes of `x1` and `x2`, which have the same shape but for the last axis.
     #[track_caller]
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {

@@ -1,6 +1,6 @@
 //! Parameters, buffers, and the switch between training and evaluation.
 
-use crate::module::{Found, Part, Variable, Visitor};
+use crate::part::{Found, Part, Variable, Visitor};
 use gradus_core::{Operand, Result, Tensor, op::ewise::Ewise};
 use std::{
     fmt,

@@ -1,6 +1,6 @@
 //! Lists, maps and options of modules; and plain values, which have nothing inside.
 
-use crate::module::{Part, Variable, Visitor};
+use crate::part::{Part, Variable, Visitor};
 use gradus_core::{
     AvgPoolOptions, ConvOptions, ConvTransposeOptions, DType, Device, InterpolateMode, InterpolateOptions,
     MaxPoolOptions, PadMode, Padding, Reduction, Scalar, Shape, Sizes,

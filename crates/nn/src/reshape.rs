@@ -1,7 +1,7 @@
 //! Layers that only move elements, or resample them.
 
 use crate::{Layer, Module};
-use gradus_core::{InterpolateMode, InterpolateOptions, Result, Shape, Sizes, Tensor};
+use gradus_core::{InterpolateMode, InterpolateOptions, PadMode, Result, Shape, Sizes, Tensor};
 
 /// Axes joined into one: all after the batch, unless told otherwise.
 #[derive(Module, Clone, Copy, Debug)]
@@ -46,6 +46,34 @@ impl Unflatten {
 impl Layer for Unflatten {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.unflatten(self.dim, &self.sizes)
+    }
+}
+
+/// Elements around the last axes: zeros, another constant, the edge, or the tensor mirrored or repeated.
+///
+/// ```
+/// use gradus_core::{PadMode, Tensor};
+/// use gradus_nn::{Layer, Pad};
+/// let pad = Pad::new([1, 2], PadMode::Reflect);
+/// assert_eq!(pad.forward(&Tensor::from([[1i64, 2, 3]]))?.to_vec::<i64>()?, [2, 1, 2, 3, 2, 1]);
+/// # Ok::<(), gradus_core::Error>(())
+/// ```
+#[derive(Module, Clone, Debug)]
+pub struct Pad {
+    amounts: Vec<i64>,
+    mode: PadMode,
+}
+
+impl Pad {
+    /// Amounts before and after each axis, from the last axis on; negative ones crop.
+    pub fn new(amounts: impl Into<Vec<i64>>, mode: PadMode) -> Pad {
+        Pad { amounts: amounts.into(), mode }
+    }
+}
+
+impl Layer for Pad {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.pad(&self.amounts, self.mode)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table that `summary()` prints.
 
-use crate::module::{Found, Visitor};
+use crate::part::{Found, Visitor};
 use std::collections::HashSet;
 
 /// A module on its way to a line.

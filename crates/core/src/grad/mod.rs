@@ -16,6 +16,7 @@ mod gradcheck;
 mod linalg_rules;
 mod rules;
 mod scan_rules;
+mod slices;
 mod substitute;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use crate::{
     graph::{IdMap, IdSet, backward_pass, topological},
     op::Op,
 };
+use slices::Piece;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
@@ -204,11 +206,17 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
     for (y, g) in &outputs {
         accumulate(&mut grads, y, g.clone());
     }
+    let mut pieces: IdMap<Vec<Piece>> = IdMap::default();
     let mut kept: IdMap<Tensor> = IdMap::default();
     let mut vars = BTreeMap::new();
     for t in order.iter().rev() {
         if !leads(t) {
             continue;
+        }
+        if let Some(all) = pieces.remove(&t.id())
+            && let Some(g) = slices::join(t, all)?
+        {
+            accumulate(&mut grads, t, g);
         }
         let Some(mut g) = grads.remove(&t.id()) else { continue };
         for hook in t.hooks() {
@@ -234,6 +242,10 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
         let inputs = t.node().inputs();
         let needs: Vec<bool> = inputs.iter().map(&leads).collect();
         if !needs.contains(&true) {
+            continue;
+        }
+        if let Some(piece) = Piece::of(t, &g) {
+            pieces.entry(inputs[0].id()).or_default().push(piece);
             continue;
         }
         let parts = rules::apply(t, &g, &inputs, &needs)?;

@@ -74,8 +74,10 @@ pub(crate) fn step(kind: Kind, w: &Direction, gates: &Tensor, state: &State) -> 
             Ok(State { h, c: None })
         }
         Kind::Lstm => {
-            let sum = gates.add(&state.h.linear(&w.weight_hh, None)?)?;
-            let [i, f, g, o] = parts(&sum)?;
+            // Cut first, then added: what is cut is in memory, and all the rest is one kernel.
+            let recurrent = state.h.linear(&w.weight_hh, None)?;
+            let ([xi, xf, xg, xo], [hi, hf, hg, ho]) = (parts(gates)?, parts(&recurrent)?);
+            let (i, f, g, o) = (xi.add(&hi)?, xf.add(&hf)?, xg.add(&hg)?, xo.add(&ho)?);
             let c = i.sigmoid() * g.tanh();
             let c = match &state.c {
                 Some(old) => f.sigmoid() * old + c,

@@ -4,7 +4,7 @@ use super::{RnnOptions, step::Kind};
 use crate::{
     Module, Param,
     init::within_one_over_sqrt,
-    module::{Part, Variable, Visitor},
+    part::{Part, Variable, Visitor},
 };
 use gradus_core::{Error, Result};
 
