@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     let (w1, b1) = (var("w1", [1, 64], 1.0), var("b1", [1, 64], 1.0));
     let (w2, b2) = (var("w2", [64, 1], 0.1), var("b2", [1, 1], 0.0));
     Tensor::eval_all(&[&x, &y, &w1, &b1, &w2, &b2])?;
-    let forward = |x: &Tensor| Ok((x.matmul(&w1)? + &b1).tanh().matmul(&w2)? + &b2);
+    let forward = |x: &Tensor| -> Result<Tensor> { Ok((x.matmul(&w1)? + &b1).tanh().matmul(&w2)? + &b2) };
 
     let mut opt = AdamW::new([&w1, &b1, &w2, &b2], 1e-2);
     let schedule = LrScheduler::new(&mut opt, Schedule::warmup_cosine(20, 600, 1e-4))?;

@@ -72,15 +72,16 @@ pub fn draw(curve: &Curve, w: usize, h: usize) -> Vec<u8> {
     (x0 as i64..=x1 as i64).for_each(|i| c.blend(i, y0 as i64, ink, 1.0));
     (y1 as i64..=y0 as i64).for_each(|i| c.blend(x0 as i64, i, ink, 1.0));
     c.text(x0, 9.0, &curve.title, ink);
-    let mut legend = x1;
-    for (i, line) in curve.lines.iter().enumerate().rev() {
-        let colour = Curve::colour(i);
+    for (i, line) in curve.lines.iter().enumerate() {
         let at: Vec<(f64, f64)> = line.points.iter().map(|p| (x(p.0), y(p.1))).collect();
         for (a, b) in at.iter().zip(at.get(1..).unwrap_or_default().iter().chain(at.last())) {
-            c.line(*a, *b, colour);
+            c.line(*a, *b, Curve::colour(i));
         }
+    }
+    let mut legend = x1;
+    for (i, line) in curve.lines.iter().enumerate().rev() {
         legend -= width(&line.label);
-        c.text(legend, 9.0, &line.label, colour);
+        c.text(legend, 9.0, &line.label, Curve::colour(i));
         legend -= 16.0;
     }
     encode(&c)

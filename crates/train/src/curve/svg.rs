@@ -31,31 +31,27 @@ pub fn draw(curve: &Curve, w: f64, h: f64) -> String {
         let _ = writeln!(s, "<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{text}</text>", y0 + 18.0);
     }
     let _ = writeln!(s, "<path d=\"M{x0} {y1}V{y0}H{x1}\" fill=\"none\" stroke=\"#444\"/>");
-    let mut legend = x1;
-    for (i, line) in curve.lines.iter().enumerate().rev() {
+    let colour = |i: usize| {
         let [r, g, b] = Curve::colour(i);
-        let colour = format!("#{r:02x}{g:02x}{b:02x}");
-        let points: Vec<String> = line.points.iter().map(|(a, b)| format!("{:.1},{:.1}", x(*a), y(*b))).collect();
-        match points.as_slice() {
-            [] => {}
-            [one] => {
-                let (cx, cy) = one.split_once(',').unwrap_or(("0", "0"));
-                let _ = writeln!(s, "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"3\" fill=\"{colour}\"/>");
-            }
-            many => {
-                let _ = writeln!(
-                    s,
-                    "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" \
-                     stroke-linejoin=\"round\"/>",
-                    many.join(" ")
-                );
-            }
+        format!("#{r:02x}{g:02x}{b:02x}")
+    };
+    for (i, line) in curve.lines.iter().enumerate() {
+        let (colour, points) = (colour(i), line.points.iter().map(|(a, b)| (x(*a), y(*b))));
+        if let [(cx, cy)] = points.clone().collect::<Vec<_>>()[..] {
+            let _ = writeln!(s, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\" fill=\"{colour}\"/>");
+            continue;
         }
+        let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let _ = writeln!(
             s,
-            "<text x=\"{legend:.0}\" y=\"20\" text-anchor=\"end\" fill=\"{colour}\">{}</text>",
-            escape(&line.label)
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" stroke-linejoin=\"round\"/>",
+            points.join(" ")
         );
+    }
+    let mut legend = x1;
+    for (i, line) in curve.lines.iter().enumerate().rev() {
+        let (label, colour) = (escape(&line.label), colour(i));
+        let _ = writeln!(s, "<text x=\"{legend:.0}\" y=\"20\" text-anchor=\"end\" fill=\"{colour}\">{label}</text>");
         legend -= 16.0 + 7.0 * line.label.chars().count() as f64;
     }
     s + "</svg>\n"

@@ -43,10 +43,17 @@ pub fn draw(curve: &Curve, columns: usize, rows: usize) -> String {
         let text: String = cells.iter().map(|c| char::from_u32(0x2800 + *c as u32).unwrap_or(' ')).collect();
         out.push_str(&format!("{label:>pad$} {mark}{}\n", text.trim_end_matches('\u{2800}')));
     }
-    let (first, last) = match (x_axis.ticks(4).first().cloned(), x_axis.ticks(4).last().cloned()) {
-        (Some(a), Some(b)) => (a.1, b.1),
-        (_, _) => (String::new(), String::new()),
-    };
-    let gap = w.saturating_sub(first.chars().count() + last.chars().count());
-    out + &format!("{:pad$} └{first}{}{last}\n", "", "─".repeat(gap))
+    let mut bottom = vec!['─'; w];
+    let mut free = 0;
+    for (v, text) in x_axis.ticks(w / 12) {
+        let n = text.chars().count();
+        let middle = (x_axis.place(v) * (w - 1) as f64).round() as usize;
+        let at = middle.saturating_sub(n / 2).min(w.saturating_sub(n));
+        // Not into the number before it.
+        if at >= free {
+            bottom.iter_mut().skip(at).zip(text.chars()).for_each(|(cell, c)| *cell = c);
+            free = at + n + 1;
+        }
+    }
+    out + &format!("{:pad$} └{}\n", "", bottom.into_iter().collect::<String>())
 }
