@@ -62,7 +62,7 @@ pub use radam::{RAdam, RAdamOptions};
 pub use rmsprop::{RmsProp, RmsPropOptions};
 pub use rule::{Field, Rule, Slot};
 pub use schedule::{
-    Anneal, LrScheduler, OneCycle, PlateauMode, PlateauOptions, PlateauThreshold, ReduceLrOnPlateau, Schedule,
+    Anneal, EpochFn, Goal, LrScheduler, OneCycle, PlateauOptions, PlateauThreshold, ReduceLrOnPlateau, Schedule,
 };
 pub use sgd::{Sgd, SgdOptions};
 

@@ -70,10 +70,10 @@ fn every_schedule_follows_pytorch() {
 #[test]
 fn plateaus_follow_pytorch() {
     for (name, mode, threshold) in [
-        ("plateau_min_rel", PlateauMode::Min, PlateauThreshold::Relative(0.01)),
-        ("plateau_min_abs", PlateauMode::Min, PlateauThreshold::Absolute(0.01)),
-        ("plateau_max_rel", PlateauMode::Max, PlateauThreshold::Relative(0.01)),
-        ("plateau_max_abs", PlateauMode::Max, PlateauThreshold::Absolute(0.01)),
+        ("plateau_min_rel", Goal::Min, PlateauThreshold::Relative(0.01)),
+        ("plateau_min_abs", Goal::Min, PlateauThreshold::Absolute(0.01)),
+        ("plateau_max_rel", Goal::Max, PlateauThreshold::Relative(0.01)),
+        ("plateau_max_abs", Goal::Max, PlateauThreshold::Absolute(0.01)),
     ] {
         let want = fixture("schedules.safetensors").tensor(name).unwrap().to_vec::<f64>().unwrap();
         let w = Tensor::var("w", 0.0f32);

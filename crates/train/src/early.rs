@@ -3,15 +3,7 @@
 use crate::{Callback, Flow, Run};
 use gradus_core::{Error, Result};
 use gradus_io::{Meta, StateDict};
-
-/// Whether a metric should fall or rise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
-    /// A loss.
-    Min,
-    /// An accuracy.
-    Max,
-}
+use gradus_optim::Goal;
 
 /// Stops a run when a metric has not improved for some epochs.
 ///

@@ -7,12 +7,12 @@ use std::{fmt, fs};
 /// What a run will take, from its plan.
 ///
 /// ```
-/// use gradus_core::{DType, Tensor};
-/// let x = Tensor::ones([1 << 20], DType::F32);
+/// use gradus_core::Tensor;
+/// let x = Tensor::from(vec![1.0f32; 1 << 20]);
 /// let f = gradus_train::forecast(&[&(&x + 1.0)])?;
 /// assert_eq!(f.step, 4 << 20);
 /// assert!(f.fits());
-/// println!("{f}"); // 4.0 MiB for a step, 0 B alive before it ...
+/// println!("{f}"); // 4.0 MiB for a step, 4.0 MiB alive before it ...
 /// # Ok::<(), gradus_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

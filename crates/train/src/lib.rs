@@ -35,23 +35,31 @@
 
 mod callback;
 mod checkpoint;
+mod curve;
 mod early;
 mod forecast;
 mod history;
 pub mod interrupt;
+mod logs;
+pub mod metrics;
 mod nan;
 mod parts;
 mod progress;
 mod store;
+mod tensorboard;
 mod trainer;
 
 pub use callback::{Callback, Flow, Run};
 pub use checkpoint::{Checkpoint, LoaderState};
-pub use early::{EarlyStopping, Goal};
+pub use curve::{Curve, LossCurve};
+pub use early::EarlyStopping;
 pub use forecast::{Forecast, available_memory, forecast, forecast_step};
+pub use gradus_optim::Goal;
 pub use history::{EpochRecord, History, Series};
+pub use logs::{CsvLog, JsonLog};
 pub use nan::{Culprit, Fault, locate_nan};
 pub use parts::{FnState, Params};
 pub use progress::Progress;
 pub use store::{Checkpoints, Loaded};
+pub use tensorboard::{EventWriter, TensorBoard};
 pub use trainer::{Per, Report, Stop, Trainer};

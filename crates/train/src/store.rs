@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A folder of checkpoints, by step.
+/// A folder of checkpoints, by step. It belongs to one run: two that write to it remove each other's files.
 ///
 /// ```
 /// use gradus_train::{Checkpoint, Checkpoints};

@@ -12,7 +12,7 @@ use std::{
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
     thread::sleep,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 fn number(name: &str, usual: u64) -> u64 {
@@ -80,25 +80,33 @@ fn killed_at_random_moments_it_ends_with_the_same_bytes() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (calm, wild) = (dir.path().join("calm"), dir.path().join("wild"));
-    let began = std::time::Instant::now();
     train(&calm);
-    let whole = began.elapsed();
 
-    let kills = number("GRADUS_KILLS", 20);
+    let (kills, steps) = (number("GRADUS_KILLS", 20), number("GRADUS_STEPS", 600));
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    println!("undisturbed it took {whole:?}; seed {seed}");
-    let mut random = seed | 1;
+    println!("seed {seed}");
+    let mut state = seed | 1;
+    let mut random = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % below.max(1)
+    };
+    let mut when: Vec<u64> = (0..kills).map(|_| random(steps * 9 / 10)).collect();
+    when.sort_unstable();
+    let reached = || Checkpoints::open(&wild).unwrap().steps().last().copied().unwrap_or(0);
     let mut at = vec![];
-    for _ in 0..kills {
+    for step in when {
         let (mut child, _out) = spawn(&wild);
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        // All kills together take about as long as the run: it must not end before the last.
-        sleep(whole.mul_f64((random >> 11) as f64 / (1u64 << 53) as f64 * 1.2 / kills as f64));
+        while reached() < step {
+            assert!(child.try_wait().unwrap().is_none(), "it runs until it is killed");
+            sleep(Duration::from_millis(1));
+        }
+        // Then at any moment: in a step, in a checkpoint, in a validation.
+        sleep(Duration::from_micros(random(15_000)));
         child.kill().unwrap();
         assert!(!child.wait().unwrap().success(), "it was killed, not done");
-        at.push(Checkpoints::open(&wild).unwrap().steps().last().copied().unwrap_or(0));
+        at.push(reached());
     }
     let (mut child, mut out) = spawn(&wild);
     std::io::copy(&mut out, &mut std::io::sink()).unwrap();

@@ -31,7 +31,7 @@ pub use vmap::vmap;
 
 use crate::{
     Error, ErrorKind, Result, Tensor, VarId,
-    graph::{IdMap, IdSet, backward_pass, topological},
+    graph::{IdMap, IdSet, backward_pass, on_behalf_of, topological},
     op::Op,
 };
 use slices::Piece;
@@ -248,7 +248,7 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
             pieces.entry(inputs[0].id()).or_default().push(piece);
             continue;
         }
-        let parts = rules::apply(t, &g, &inputs, &needs)?;
+        let parts = on_behalf_of(t.location(), || rules::apply(t, &g, &inputs, &needs))?;
         for ((input, part), &needed) in inputs.iter().zip(parts).zip(&needs) {
             if let Some(part) = part
                 && needed

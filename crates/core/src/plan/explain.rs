@@ -43,8 +43,8 @@ impl Explanation {
     /// Bytes the run takes on top of what is alive before it: intermediates and results, all at once.
     ///
     /// ```
-    /// use gradus_core::{DType, Tensor};
-    /// let x = Tensor::ones([1024], DType::F32);
+    /// use gradus_core::Tensor;
+    /// let x = Tensor::from(vec![1.0f32; 1024]);
     /// assert_eq!((&x + 1.0).explain().unwrap().peak_bytes(), 4096);
     /// ```
     pub fn peak_bytes(&self) -> usize {

@@ -9,7 +9,7 @@ mod one_cycle;
 mod plateau;
 
 pub use one_cycle::{Anneal, OneCycle};
-pub use plateau::{PlateauMode, PlateauOptions, PlateauThreshold, ReduceLrOnPlateau};
+pub use plateau::{Goal, PlateauOptions, PlateauThreshold, ReduceLrOnPlateau};
 
 use crate::Optimizer;
 use gradus_core::{Error, Result};

@@ -28,7 +28,7 @@ pub struct ReduceLrOnPlateau {
 
 /// Whether a metric should fall or rise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlateauMode {
+pub enum Goal {
     /// A loss.
     Min,
     /// An accuracy.
@@ -48,7 +48,7 @@ pub enum PlateauThreshold {
 #[derive(Clone, Debug)]
 pub struct PlateauOptions {
     /// Whether the metric should fall or rise.
-    pub mode: PlateauMode,
+    pub mode: Goal,
     /// What the rate is multiplied by; below 1.
     pub factor: f64,
     /// How many times in a row it may fail to improve.
@@ -66,7 +66,7 @@ pub struct PlateauOptions {
 impl Default for PlateauOptions {
     fn default() -> Self {
         PlateauOptions {
-            mode: PlateauMode::Min,
+            mode: Goal::Min,
             factor: 0.1,
             patience: 10,
             threshold: PlateauThreshold::Relative(1e-4),
@@ -85,8 +85,8 @@ impl ReduceLrOnPlateau {
             return Err(Error::value("schedule", format!("the factor must be below 1, not {}", options.factor)));
         }
         let best = match options.mode {
-            PlateauMode::Min => f64::INFINITY,
-            PlateauMode::Max => f64::NEG_INFINITY,
+            Goal::Min => f64::INFINITY,
+            Goal::Max => f64::NEG_INFINITY,
         };
         Ok(ReduceLrOnPlateau { options, best, bad: 0, cooling: 0 })
     }
@@ -123,10 +123,10 @@ impl ReduceLrOnPlateau {
 
     fn is_better(&self, x: f64) -> bool {
         match (self.options.mode, self.options.threshold) {
-            (PlateauMode::Min, PlateauThreshold::Relative(r)) => x < self.best * (1.0 - r),
-            (PlateauMode::Min, PlateauThreshold::Absolute(a)) => x < self.best - a,
-            (PlateauMode::Max, PlateauThreshold::Relative(r)) => x > self.best * (1.0 + r),
-            (PlateauMode::Max, PlateauThreshold::Absolute(a)) => x > self.best + a,
+            (Goal::Min, PlateauThreshold::Relative(r)) => x < self.best * (1.0 - r),
+            (Goal::Min, PlateauThreshold::Absolute(a)) => x < self.best - a,
+            (Goal::Max, PlateauThreshold::Relative(r)) => x > self.best * (1.0 + r),
+            (Goal::Max, PlateauThreshold::Absolute(a)) => x > self.best + a,
         }
     }
 }
