@@ -1,77 +1,50 @@
 //! What the command does.
 
-pub mod digits;
-mod model;
+mod bench;
+mod cli;
+mod devices;
+mod fail;
+mod files;
+mod json;
+mod models;
+mod out;
+mod plot;
+mod predict;
+mod scaling;
+mod train;
 
-use std::path::PathBuf;
+use clap::error::ErrorKind;
+use fail::Failure;
+use out::Out;
+use std::{ffi::OsString, process::ExitCode};
 
-/// What `--help` prints.
-pub const HELP: &str = "\
-gradus: trains a convnet on 1,438 handwritten digits that are inside this program,
-tests it on 359 others, and saves it.
-
-usage: gradus [--epochs N] [--seed N] [--out FILE]
-
-  --epochs N   passes over the training images (default 20)
-  --seed N     where the random numbers begin; the same seed gives the same model (default 0)
-  --out FILE   where the model goes, as .safetensors (default gradus-digits.safetensors)";
-
-/// The command line.
-#[derive(Debug, PartialEq)]
-pub struct Options {
-    /// Passes over the training images.
-    pub epochs: usize,
-    /// Where random numbers begin.
-    pub seed: u64,
-    /// Where the model goes.
-    pub out: PathBuf,
-}
-
-impl Options {
-    /// Reads the arguments; `None` asks for help.
-    pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
-        let mut o = Options { epochs: 20, seed: 0, out: "gradus-digits.safetensors".into() };
-        while let Some(flag) = args.next() {
-            let mut value = || args.next().ok_or_else(|| format!("{flag} needs a value"));
-            match flag.as_str() {
-                "-h" | "--help" => return Ok(None),
-                "--epochs" => o.epochs = number(&flag, &value()?)?,
-                "--seed" => o.seed = number(&flag, &value()?)?,
-                "--out" => o.out = value()?.into(),
-                _ => return Err(format!("there is no argument {flag}")),
-            }
+/// Parses the arguments, runs what they ask for, and says what went wrong in one line.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = match cli::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(e) if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            print!("{e}");
+            return ExitCode::SUCCESS;
         }
-        match o.out.extension().is_some_and(|e| e == "safetensors") {
-            true => Ok(Some(o)),
-            false => Err(format!("--out must end in .safetensors, and {} does not", o.out.display())),
-        }
-    }
-}
-
-fn number<T: std::str::FromStr>(flag: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{flag} needs a whole number, not {text}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(line: &str) -> Result<Option<Options>, String> {
-        Options::parse(line.split_whitespace().map(str::to_string))
-    }
-
-    #[test]
-    fn arguments() {
-        let o = parse("--epochs 3 --seed 7 --out a.safetensors").unwrap().unwrap();
-        assert_eq!(o, Options { epochs: 3, seed: 7, out: "a.safetensors".into() });
-        assert_eq!(parse("--epochs 3 --help"), Ok(None));
-        for (line, why) in [
-            ("--epochs", "--epochs needs a value"),
-            ("--epochs many", "--epochs needs a whole number, not many"),
-            ("--fast", "there is no argument --fast"),
-            ("--out model.txt", "--out must end in .safetensors, and model.txt does not"),
-        ] {
-            assert_eq!(parse(line), Err(why.to_string()));
-        }
+        Err(e) => return Failure::Usage(fail::of_clap(&e)).report(),
+    };
+    let out = Out::new(matches.get_flag("json"));
+    let done = match matches.subcommand() {
+        None => train::run("digits", &matches, &out),
+        Some(("train", m)) => match m.subcommand() {
+            Some((task, m)) => train::run(task, m, &out),
+            None => Err(Failure::Usage("train needs a task: sine, digits, mnist, cifar10 or char-gpt".into())),
+        },
+        Some(("predict", m)) => predict::run(m, &out),
+        Some(("info", m)) => files::info(m, &out),
+        Some(("convert", m)) => files::convert(m, &out),
+        Some(("bench", m)) => bench::run(m, &out),
+        Some(("scaling", m)) => scaling::run(m, &out),
+        Some(("devices", _)) => devices::run(&out),
+        Some((other, _)) => Err(Failure::Usage(format!("there is no command {other}"))),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`opinfo`] runs PyTorch's operator samples, forward and gradient.
 
+pub mod fuzz;
 pub mod opinfo;
 pub mod oracle;
 pub mod programs;

@@ -1,19 +1,27 @@
-//! `gradus-conformance opinfo DIR`: runs PyTorch's operator samples.
+//! `gradus-conformance opinfo DIR` runs PyTorch's operator samples; `gradus-conformance fuzz READER` damages files.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use gradus_conformance::fuzz;
 use gradus_conformance::opinfo::folder::{Options, run_folder};
 use gradus_conformance::opinfo::gradus::Gradus;
 
 const USAGE: &str = "usage: gradus-conformance opinfo DIR [--only NAME,NAME] [--verbose]";
 
+#[global_allocator]
+static ALLOCATOR: fuzz::alloc::Counting = fuzz::alloc::Counting;
+
 fn main() -> ExitCode {
-    let (dir, options) = match parse(std::env::args().skip(1)) {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("fuzz", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return fuzz::command::run(rest);
+    }
+    let (dir, options) = match parse(args.into_iter()) {
         Ok(parsed) => parsed,
         Err(reason) => {
-            eprintln!("{reason}; {USAGE}");
+            eprintln!("{reason}; {USAGE}, or {}", fuzz::command::USAGE);
             return ExitCode::from(2);
         }
     };

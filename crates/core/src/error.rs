@@ -78,6 +78,7 @@ struct Inner {
     kind: ErrorKind,
     at: &'static Location<'static>,
     operands: Vec<(String, &'static Location<'static>)>,
+    within: Vec<String>,
     hint: Option<String>,
 }
 
@@ -86,7 +87,7 @@ impl Error {
     #[track_caller]
     pub fn new(op: impl Into<String>, kind: ErrorKind) -> Error {
         let at = Location::caller();
-        Error(Box::new(Inner { op: op.into(), kind, at, operands: vec![], hint: None }))
+        Error(Box::new(Inner { op: op.into(), kind, at, operands: vec![], within: vec![], hint: None }))
     }
 
     /// A wrong argument value.
@@ -111,6 +112,12 @@ impl Error {
     /// Adds a tensor to the list of operands, with the line that made it.
     pub fn operand(mut self, t: &crate::Tensor) -> Error {
         self.0.operands.push((format!("{} {}", t.dtype(), t.shape()), t.location()));
+        self
+    }
+
+    /// Says inside what it happened, innermost first: `layer 2 (Conv2d)`.
+    pub fn within(mut self, what: impl Into<String>) -> Error {
+        self.0.within.push(what.into());
         self
     }
 
@@ -165,6 +172,9 @@ impl fmt::Display for Error {
         write!(f, "{}: {}\n  at {}", e.op, e.kind, e.at)?;
         for (k, (what, at)) in e.operands.iter().enumerate() {
             write!(f, "\n  operand {k}: {what}, made at {at}")?;
+        }
+        for what in &e.within {
+            write!(f, "\n  in {what}")?;
         }
         if let Some(h) = &e.hint {
             write!(f, "\n  hint: {h}")?;

@@ -216,6 +216,25 @@ fn long_chains_of_checkpoints_drop_without_recursion() {
 }
 
 #[test]
+fn a_frozen_variable_gets_no_gradient_and_keeps_its_place() {
+    let _turn = turn();
+    let (w, b) = (Tensor::var("w", Tensor::from([2.0f32])), Tensor::var("b", Tensor::from([1.0f32])));
+    w.set_requires_grad(false).unwrap();
+    assert!(!w.requires_grad() && b.requires_grad());
+    w.set(&Tensor::from([3.0f32])).unwrap(); // a new content stays frozen
+    let grads = (&w * &b).sum().backward().unwrap();
+    assert_eq!(grads.wrt(&b).unwrap().to_vec::<f32>().unwrap(), [3.0]);
+    assert!(grads.wrt(&w).is_err());
+    assert!(grads.missing().is_empty(), "none was expected: {:?}", grads.missing());
+    w.set_requires_grad(true).unwrap();
+    let grads = (&w * &b).sum().backward().unwrap();
+    assert_eq!(grads.wrt(&w).unwrap().to_vec::<f32>().unwrap(), [1.0]);
+    let counts = Tensor::var("n", Tensor::from([1i64]));
+    assert!(counts.set_requires_grad(true).unwrap_err().to_string().contains("gradients are of floats"));
+    assert!((&w * 2.0).set_requires_grad(false).unwrap_err().to_string().contains("not a variable"));
+}
+
+#[test]
 fn a_variable_set_to_something_pending_is_computed_with_the_next_run() {
     let _turn = turn();
     let mean = Tensor::var("mean", Tensor::zeros([4], DType::F32).eval().unwrap());

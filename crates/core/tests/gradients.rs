@@ -276,3 +276,34 @@ fn a_long_chain_and_nothing_left_behind() {
     // Other tests run beside this one, so only the order of magnitude is sure.
     assert!(live_nodes() < before + n as usize / 10);
 }
+
+#[test]
+fn many_slices_of_one_tensor_cost_no_more_than_it() {
+    // The steps of a recurrence, some of them left out, some of them used twice.
+    let run = |n: i64, twice: bool| {
+        let x = Tensor::var("x", Tensor::arange(0, 2 * n, 1, DType::F64).unwrap().view([n, 2]).unwrap());
+        let mut loss = Tensor::from(0.0f64);
+        for t in (0..n).filter(|t| t % 7 != 3) {
+            loss = loss + (x.select(0, t).unwrap() * (t + 1) as f64).square().sum();
+        }
+        if twice {
+            loss = loss + x.narrow(0, 1, 3).unwrap().sum() + x.select(1, 1).unwrap().sum();
+        }
+        let g = loss.backward().unwrap().wrt(&x).unwrap();
+        let work = g.explain().unwrap().steps.iter().map(|s| s.flops).sum::<u64>();
+        (values(&g), work)
+    };
+    for twice in [false, true] {
+        let (g, _) = run(20, twice);
+        for (i, have) in g.iter().enumerate() {
+            let (t, j) = (i / 2, i % 2);
+            let mut want = if t % 7 == 3 { 0.0 } else { 2.0 * i as f64 * ((t + 1) * (t + 1)) as f64 };
+            if twice {
+                want += (1..4).contains(&t) as u8 as f64 + j as f64;
+            }
+            assert_eq!(*have, want, "element {i}");
+        }
+    }
+    let (few, many) = (run(40, false).1, run(160, false).1);
+    assert!(many < 6 * few, "{few} operations for 40 slices, {many} for 160");
+}

@@ -53,6 +53,13 @@ pub enum ErrorKind {
         /// What it is.
         what: String,
     },
+    /// A file that is not as it was written.
+    Checksum {
+        /// The sum it should have, if it says one.
+        stated: Option<u32>,
+        /// The sum of what is there.
+        found: u32,
+    },
     /// A tensor that a state does not have.
     Missing {
         /// The name asked for.
@@ -172,6 +179,12 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the pickle wants `{name}`, which tensors do not need; it was not executed")
             }
             ErrorKind::Unsupported { format, what } => write!(f, "{format}: {what}"),
+            ErrorKind::Checksum { stated: Some(stated), found } => {
+                write!(f, "damaged file: its checksum should be {stated:08x} and is {found:08x}")
+            }
+            ErrorKind::Checksum { stated: None, found } => {
+                write!(f, "damaged file, or one without a checksum: it states none, and its own is {found:08x}")
+            }
             ErrorKind::Missing { name, near } if near.is_empty() => write!(f, "no tensor is named `{name}`"),
             ErrorKind::Missing { name, near } => {
                 write!(f, "no tensor is named `{name}`; near it are `{}`", near.join("`, `"))
@@ -213,6 +226,7 @@ impl std::error::Error for Error {
             | ErrorKind::DType { .. }
             | ErrorKind::Global { .. }
             | ErrorKind::Unsupported { .. }
+            | ErrorKind::Checksum { .. }
             | ErrorKind::Missing { .. } => None,
         }
     }

@@ -1,6 +1,6 @@
 //! What a file holds, without its elements.
 
-use crate::{Format, Metadata};
+use crate::{Format, Metadata, error::shorten};
 use gradus_core::DType;
 use std::fmt;
 
@@ -47,13 +47,16 @@ impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (n, numel) = (self.entries.len(), self.numel());
         writeln!(f, "{}: {n} tensor{}, {numel} elements", self.format, if n == 1 { "" } else { "s" })?;
-        let width = self.entries.iter().map(|e| e.name.chars().count()).max().unwrap_or(0).min(60);
+        // Names and texts come from a file: nothing in them may reach a terminal's controls.
+        let name = |e: &Entry| e.name.escape_debug().to_string();
+        let width = self.entries.iter().map(|e| name(e).chars().count()).max().unwrap_or(0).min(60);
         for e in &self.entries {
-            let dtype = e.dtype.map_or_else(|| format!("{} (not supported)", e.dtype_name), |d| d.to_string());
-            writeln!(f, "  {:width$}  {dtype:5} {:?}", e.name, e.shape)?;
+            let dtype =
+                e.dtype.map_or_else(|| format!("{} (not supported)", shorten(&e.dtype_name)), |d| d.to_string());
+            writeln!(f, "  {:width$}  {dtype:5} {:?}", name(e), e.shape)?;
         }
         for (name, value) in &self.metadata {
-            writeln!(f, "  {name} = {value}")?;
+            writeln!(f, "  {} = {}", shorten(name), shorten(&value.to_string()))?;
         }
         Ok(())
     }

@@ -37,6 +37,7 @@ pub mod npz;
 pub mod pt;
 pub mod safetensors;
 mod state;
+mod stateful;
 mod strided;
 mod zip;
 
@@ -45,6 +46,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use front::{Format, from_bytes, inspect, load, save};
 pub use info::{Entry, Info};
 pub use state::{Meta, Metadata, StateDict};
+pub use stateful::Stateful;
 
 /// The name of a tensor whose file gives it none: an `.npy` array, or a `torch.save` of a bare tensor.
 pub const UNNAMED: &str = "data";

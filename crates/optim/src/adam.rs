@@ -1,114 +1,156 @@
 //! Adam and AdamW.
 
-use crate::{Optimizer, collect, update};
-use gradus_core::{Result, Tensor, grad::Gradients};
+use crate::{Field, Optim, Rule, Slot, rule::penalized};
+use gradus_core::{Result, Tensor};
 
 /// Adam, step for step as PyTorch's `Adam`; with [`Adam::decoupled`] decay, as its `AdamW`.
-pub struct Adam {
-    params: Vec<Tensor>,
-    moments: Vec<Option<(Tensor, Tensor)>>,
-    steps: Vec<i32>,
-    lr: f64,
-    betas: (f64, f64),
-    eps: f64,
-    weight_decay: f64,
-    decoupled: bool,
+pub type Adam = Optim<AdamOptions>;
+
+/// Adam with weight decay apart from the gradient, step for step as PyTorch's `AdamW`.
+pub type AdamW = Optim<AdamWOptions>;
+
+/// Options of [`Adam`].
+#[derive(Clone, Debug)]
+pub struct AdamOptions {
+    /// Learning rate.
+    pub lr: f64,
+    /// Decay rates of the two moments.
+    pub betas: (f64, f64),
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// Weight of an L2 penalty, or of decoupled decay.
+    pub weight_decay: f64,
+    /// Whether the decay stays apart from the gradient.
+    pub decoupled: bool,
+    /// Whether the second moment's largest value so far is used.
+    pub amsgrad: bool,
+    /// Up the gradient, not down.
+    pub maximize: bool,
+}
+
+impl Default for AdamOptions {
+    fn default() -> Self {
+        let (decoupled, amsgrad, maximize) = (false, false, false);
+        AdamOptions { lr: 1e-3, betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0, decoupled, amsgrad, maximize }
+    }
+}
+
+/// Options of [`AdamW`].
+#[derive(Clone, Debug)]
+pub struct AdamWOptions {
+    /// Learning rate.
+    pub lr: f64,
+    /// Decay rates of the two moments.
+    pub betas: (f64, f64),
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// How much of a weight goes in each step, times the learning rate.
+    pub weight_decay: f64,
+    /// Whether the second moment's largest value so far is used.
+    pub amsgrad: bool,
+    /// Up the gradient, not down.
+    pub maximize: bool,
+}
+
+impl Default for AdamWOptions {
+    fn default() -> Self {
+        let (amsgrad, maximize) = (false, false);
+        AdamWOptions { lr: 1e-3, betas: (0.9, 0.999), eps: 1e-8, weight_decay: 1e-2, amsgrad, maximize }
+    }
 }
 
 impl Adam {
-    /// Adam with PyTorch's defaults: betas 0.9 and 0.999, eps 1e-8, no decay.
-    pub fn new<'a>(params: impl IntoIterator<Item = &'a Tensor>, lr: f64) -> Adam {
-        let params = collect(params);
-        let n = params.len();
-        let (betas, eps) = ((0.9, 0.999), 1e-8);
-        Adam { params, moments: vec![None; n], steps: vec![0; n], lr, betas, eps, weight_decay: 0.0, decoupled: false }
-    }
-
     /// With these decay rates of the two moments.
     pub fn betas(self, first: f64, second: f64) -> Adam {
-        Adam { betas: (first, second), ..self }
+        self.configure(|o| o.betas = (first, second))
     }
 
     /// With this number added to the root of the second moment.
     pub fn eps(self, eps: f64) -> Adam {
-        Adam { eps, ..self }
-    }
-
-    /// With an L2 penalty of this weight in the gradient.
-    pub fn weight_decay(self, weight_decay: f64) -> Adam {
-        Adam { weight_decay, ..self }
+        self.configure(|o| o.eps = eps)
     }
 
     /// With weight decay apart from the gradient: AdamW.
     pub fn decoupled(self, weight_decay: f64) -> Adam {
-        Adam { weight_decay, decoupled: true, ..self }
+        self.configure(|o| (o.weight_decay, o.decoupled) = (weight_decay, true))
     }
 }
 
-impl Optimizer for Adam {
-    fn step(&mut self, grads: &Gradients) -> Result<()> {
-        let Adam { moments, steps, lr, betas: (b1, b2), eps, weight_decay, decoupled, .. } = self;
-        update("adam", &self.params, grads, |k, w, g| {
-            steps[k] += 1;
-            let (g, w) = match (*weight_decay != 0.0, *decoupled) {
-                (true, false) => (g + w * *weight_decay, w.clone()),
-                (true, true) => (g.clone(), w * (1.0 - *lr * *weight_decay)),
-                (false, _) => (g.clone(), w.clone()),
-            };
-            let (m, v) = match &moments[k] {
-                Some((m, v)) => (m * *b1 + &g * (1.0 - *b1), v * *b2 + &g * &g * (1.0 - *b2)),
-                None => (&g * (1.0 - *b1), &g * &g * (1.0 - *b2)),
-            };
-            moments[k] = Some((m.clone(), v.clone()));
-            // Both corrections are plain numbers: they change every step and never the plan.
-            let (c1, c2) = (1.0 - b1.powi(steps[k]), 1.0 - b2.powi(steps[k]));
-            let new = w - &m * (*lr / c1) / (v.sqrt() / c2.sqrt() + *eps);
-            Ok((new, vec![m, v]))
-        })
+impl AdamW {
+    /// With these decay rates of the two moments.
+    pub fn betas(self, first: f64, second: f64) -> AdamW {
+        self.configure(|o| o.betas = (first, second))
     }
 
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-
-    fn set_lr(&mut self, lr: f64) {
-        self.lr = lr;
+    /// With this number added to the root of the second moment.
+    pub fn eps(self, eps: f64) -> AdamW {
+        self.configure(|o| o.eps = eps)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Rule for AdamOptions {
+    const NAME: &'static str = "adam";
 
-    fn by_hand(decoupled: bool) -> f64 {
-        let (mut w, mut m, mut v) = (3.0f64, 0.0, 0.0);
-        for t in 1..=50 {
-            let mut g = 2.0 * (w - 1.0);
-            if decoupled {
-                w *= 1.0 - 0.1 * 0.02;
-            } else {
-                g += 0.02 * w;
-            }
-            m = 0.9 * m + 0.1 * g;
-            v = 0.999 * v + 0.001 * g * g;
-            let (mh, vh) = (m / (1.0 - 0.9f64.powi(t)), v / (1.0 - 0.999f64.powi(t)));
-            w -= 0.1 * mh / (vh.sqrt() + 1e-8);
-        }
-        w
+    fn with_lr(lr: f64) -> Self {
+        AdamOptions { lr, ..Default::default() }
     }
 
-    #[test]
-    fn both_decays_follow_the_recurrence_under_one_plan() {
-        for decoupled in [false, true] {
-            let w = Tensor::var("w", Tensor::from([3.0f64]));
-            let opt = Adam::new([&w], 0.1);
-            let mut opt = if decoupled { opt.decoupled(0.02) } else { opt.weight_decay(0.02) };
-            for _ in 0..50 {
-                let loss = (&w - 1.0).square().sum();
-                opt.step(&loss.backward().unwrap()).unwrap();
-            }
-            let want = by_hand(decoupled);
-            assert!((w.item::<f64>().unwrap() - want).abs() < 1e-10, "{want}");
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)> {
+        vec![
+            ("lr", Field::Number(&mut self.lr)),
+            ("beta1", Field::Number(&mut self.betas.0)),
+            ("beta2", Field::Number(&mut self.betas.1)),
+            ("eps", Field::Number(&mut self.eps)),
+            ("weight_decay", Field::Number(&mut self.weight_decay)),
+            ("decoupled", Field::Flag(&mut self.decoupled)),
+            ("amsgrad", Field::Flag(&mut self.amsgrad)),
+            ("maximize", Field::Flag(&mut self.maximize)),
+        ]
+    }
+
+    fn next(&self, slot: &mut Slot, w: &Tensor, g: &Tensor) -> Result<Tensor> {
+        let (lr, (b1, b2)) = (self.lr, self.betas);
+        let penalty = if self.decoupled { 0.0 } else { self.weight_decay };
+        let g = penalized(g, w, penalty, self.maximize);
+        let w = decayed(w, lr, if self.decoupled { self.weight_decay } else { 0.0 });
+        let m = slot.average("exp_avg", &g, b1)?;
+        let mut v = slot.average("exp_avg_sq", &(&g * &g), b2)?;
+        if self.amsgrad {
+            v = slot.tensor("max_exp_avg_sq", &v)?.maximum(&v)?;
+            slot.keep("max_exp_avg_sq", &v);
         }
+        // Both corrections are plain numbers: they change every step and never the plan.
+        let (c1, c2) = (1.0 - b1.powi(slot.step()), 1.0 - b2.powi(slot.step()));
+        Ok(w - m * (lr / c1) / (v.sqrt() / c2.sqrt() + self.eps))
+    }
+}
+
+/// The weights after decoupled decay.
+pub(crate) fn decayed(w: &Tensor, lr: f64, weight_decay: f64) -> Tensor {
+    if weight_decay == 0.0 { w.clone() } else { w * (1.0 - lr * weight_decay) }
+}
+
+impl Rule for AdamWOptions {
+    const NAME: &'static str = "adamw";
+
+    fn with_lr(lr: f64) -> Self {
+        AdamWOptions { lr, ..Default::default() }
+    }
+
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)> {
+        vec![
+            ("lr", Field::Number(&mut self.lr)),
+            ("beta1", Field::Number(&mut self.betas.0)),
+            ("beta2", Field::Number(&mut self.betas.1)),
+            ("eps", Field::Number(&mut self.eps)),
+            ("weight_decay", Field::Number(&mut self.weight_decay)),
+            ("amsgrad", Field::Flag(&mut self.amsgrad)),
+            ("maximize", Field::Flag(&mut self.maximize)),
+        ]
+    }
+
+    fn next(&self, slot: &mut Slot, w: &Tensor, g: &Tensor) -> Result<Tensor> {
+        let AdamWOptions { lr, betas, eps, weight_decay, amsgrad, maximize } = *self;
+        AdamOptions { lr, betas, eps, weight_decay, amsgrad, maximize, decoupled: true }.next(slot, w, g)
     }
 }

@@ -1,114 +1,79 @@
 //! Stochastic gradient descent.
 
-use crate::{Optimizer, collect, update};
-use gradus_core::{Result, Tensor, grad::Gradients};
+use crate::{Field, Optim, Rule, Slot, rule::penalized};
+use gradus_core::{Result, Tensor};
 
 /// Gradient descent with momentum, Nesterov's variant and weight decay, step for step as PyTorch's `SGD`.
-pub struct Sgd {
-    params: Vec<Tensor>,
-    velocity: Vec<Option<Tensor>>,
-    lr: f64,
-    momentum: f64,
-    dampening: f64,
-    weight_decay: f64,
-    nesterov: bool,
+pub type Sgd = Optim<SgdOptions>;
+
+/// Options of [`Sgd`].
+#[derive(Clone, Debug)]
+pub struct SgdOptions {
+    /// Learning rate.
+    pub lr: f64,
+    /// How much of the last step goes into this one.
+    pub momentum: f64,
+    /// How much less of the gradient then does.
+    pub dampening: f64,
+    /// Weight of an L2 penalty.
+    pub weight_decay: f64,
+    /// Nesterov's look ahead.
+    pub nesterov: bool,
+    /// Up the gradient, not down.
+    pub maximize: bool,
+}
+
+impl Default for SgdOptions {
+    fn default() -> Self {
+        SgdOptions { lr: 1e-3, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: false, maximize: false }
+    }
 }
 
 impl Sgd {
-    /// Plain gradient descent.
-    pub fn new<'a>(params: impl IntoIterator<Item = &'a Tensor>, lr: f64) -> Sgd {
-        let params = collect(params);
-        let velocity = vec![None; params.len()];
-        Sgd { params, velocity, lr, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: false }
-    }
-
     /// With this momentum.
     pub fn momentum(self, momentum: f64) -> Sgd {
-        Sgd { momentum, ..self }
+        self.configure(|o| o.momentum = momentum)
     }
 
     /// With this dampening of the momentum.
     pub fn dampening(self, dampening: f64) -> Sgd {
-        Sgd { dampening, ..self }
-    }
-
-    /// With an L2 penalty of this weight.
-    pub fn weight_decay(self, weight_decay: f64) -> Sgd {
-        Sgd { weight_decay, ..self }
+        self.configure(|o| o.dampening = dampening)
     }
 
     /// With Nesterov's look ahead.
     pub fn nesterov(self, nesterov: bool) -> Sgd {
-        Sgd { nesterov, ..self }
+        self.configure(|o| o.nesterov = nesterov)
     }
 }
 
-impl Optimizer for Sgd {
-    fn step(&mut self, grads: &Gradients) -> Result<()> {
-        let Sgd { velocity, lr, momentum, dampening, weight_decay, nesterov, .. } = self;
-        update("sgd", &self.params, grads, |k, w, g| {
-            let g = if *weight_decay != 0.0 { g + w * *weight_decay } else { g.clone() };
-            if *momentum == 0.0 {
-                return Ok((w - g * *lr, vec![]));
-            }
-            // The first velocity is the gradient itself, undampened, as in PyTorch.
-            let v = match &velocity[k] {
-                Some(v) => v * *momentum + &g * (1.0 - *dampening),
-                None => g.clone(),
-            };
-            velocity[k] = Some(v.clone());
-            let step = if *nesterov { g + &v * *momentum } else { v.clone() };
-            Ok((w - step * *lr, vec![v]))
-        })
+impl Rule for SgdOptions {
+    const NAME: &'static str = "sgd";
+
+    fn with_lr(lr: f64) -> Self {
+        SgdOptions { lr, ..Default::default() }
     }
 
-    fn lr(&self) -> f64 {
-        self.lr
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)> {
+        vec![
+            ("lr", Field::Number(&mut self.lr)),
+            ("momentum", Field::Number(&mut self.momentum)),
+            ("dampening", Field::Number(&mut self.dampening)),
+            ("weight_decay", Field::Number(&mut self.weight_decay)),
+            ("nesterov", Field::Flag(&mut self.nesterov)),
+            ("maximize", Field::Flag(&mut self.maximize)),
+        ]
     }
 
-    fn set_lr(&mut self, lr: f64) {
-        self.lr = lr;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The same recurrence in plain numbers.
-    fn by_hand(steps: usize, nesterov: bool) -> f64 {
-        let (mut w, mut v): (f64, Option<f64>) = (3.0, None);
-        for _ in 0..steps {
-            let g = 2.0 * (w - 1.0) + 0.01 * w;
-            let new = v.map_or(g, |v| 0.9 * v + 0.8 * g);
-            v = Some(new);
-            w -= 0.05 * if nesterov { g + 0.9 * new } else { new };
+    fn next(&self, slot: &mut Slot, w: &Tensor, g: &Tensor) -> Result<Tensor> {
+        let g = penalized(g, w, self.weight_decay, self.maximize);
+        if self.momentum == 0.0 {
+            return Ok(w - g * self.lr);
         }
-        w
-    }
-
-    #[test]
-    fn momentum_dampening_and_decay_follow_the_recurrence() {
-        for nesterov in [false, true] {
-            let w = Tensor::var("w", Tensor::from([3.0f64]));
-            let mut opt = Sgd::new([&w], 0.05).momentum(0.9).dampening(0.2).weight_decay(0.01).nesterov(nesterov);
-            for _ in 0..50 {
-                let loss = (&w - 1.0).square().sum();
-                opt.step(&loss.backward().unwrap()).unwrap();
-            }
-            let want = by_hand(50, nesterov);
-            assert!((w.item::<f64>().unwrap() - want).abs() < 1e-12, "{want}");
-        }
-    }
-
-    #[test]
-    fn what_the_loss_does_not_touch_stays() {
-        let (a, b) = (Tensor::var("a", Tensor::from([1.0f32])), Tensor::var("b", Tensor::from([2.0f32])));
-        let mut opt = Sgd::new([&a, &b], 0.5).momentum(0.9);
-        opt.step(&a.sum().backward().unwrap()).unwrap();
-        assert_eq!((a.item::<f32>().unwrap(), b.item::<f32>().unwrap()), (0.5, 2.0));
-        let constant = Tensor::from([1.0f32]);
-        let e = Sgd::new([&constant], 0.5).step(&a.sum().backward().unwrap()).unwrap_err();
-        assert!(e.to_string().contains("parameter 0 is not a variable"), "{e}");
+        // The first velocity is the gradient itself, undampened, as in PyTorch.
+        let kept = if slot.step() == 1 { 1.0 } else { 1.0 - self.dampening };
+        let v = slot.tensor("momentum_buffer", w)? * self.momentum + &g * kept;
+        slot.keep("momentum_buffer", &v);
+        let step = if self.nesterov { g + v * self.momentum } else { v };
+        Ok(w - step * self.lr)
     }
 }

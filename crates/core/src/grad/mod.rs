@@ -10,11 +10,13 @@
 
 mod checkpoint;
 mod custom;
+mod edit;
 mod functional;
 mod gradcheck;
 mod linalg_rules;
 mod rules;
 mod scan_rules;
+mod slices;
 mod substitute;
 #[cfg(test)]
 mod tests;
@@ -29,9 +31,10 @@ pub use vmap::vmap;
 
 use crate::{
     Error, ErrorKind, Result, Tensor, VarId,
-    graph::{IdMap, IdSet, backward_pass, topological},
+    graph::{IdMap, IdSet, backward_pass, on_behalf_of, topological},
     op::Op,
 };
+use slices::Piece;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
@@ -203,11 +206,17 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
     for (y, g) in &outputs {
         accumulate(&mut grads, y, g.clone());
     }
+    let mut pieces: IdMap<Vec<Piece>> = IdMap::default();
     let mut kept: IdMap<Tensor> = IdMap::default();
     let mut vars = BTreeMap::new();
     for t in order.iter().rev() {
         if !leads(t) {
             continue;
+        }
+        if let Some(all) = pieces.remove(&t.id())
+            && let Some(g) = slices::join(t, all)?
+        {
+            accumulate(&mut grads, t, g);
         }
         let Some(mut g) = grads.remove(&t.id()) else { continue };
         for hook in t.hooks() {
@@ -235,7 +244,11 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
         if !needs.contains(&true) {
             continue;
         }
-        let parts = rules::apply(t, &g, &inputs, &needs)?;
+        if let Some(piece) = Piece::of(t, &g) {
+            pieces.entry(inputs[0].id()).or_default().push(piece);
+            continue;
+        }
+        let parts = on_behalf_of(t.location(), || rules::apply(t, &g, &inputs, &needs))?;
         for ((input, part), &needed) in inputs.iter().zip(parts).zip(&needs) {
             if let Some(part) = part
                 && needed
@@ -339,6 +352,7 @@ fn missing(root: &Tensor, have: &BTreeMap<VarId, Entry>) -> Vec<Missing> {
     let mut out: Vec<Missing> = vec![];
     for t in &order {
         if let Op::Snapshot(v) = &t.node().op
+            && t.requires_grad() // none is expected for a frozen one
             && !have.contains_key(&v.id)
             && !out.iter().any(|m| m.id == v.id)
         {

@@ -208,3 +208,13 @@ fn vmap_of_sorting_and_searching() {
     same("a row an example, values too", search, &[&rows, &x], &[Some(0), Some(0)]);
     same("rows an example", search, &[&rows_each, &x], &[Some(0), Some(0)]);
 }
+
+#[test]
+fn gradients_show_the_lines_of_what_they_are_gradients_of() {
+    let x = Tensor::var("x", Tensor::from([1.0f32, 2.0]));
+    let (y, line) = (x.sin(), line!());
+    let grads = y.sum().backward().unwrap();
+    let order = crate::graph::topological(&[&grads.wrt(&x).unwrap()], |_| true);
+    let cos = order.iter().find(|t| t.op_name() == "cos").unwrap();
+    assert_eq!((cos.location().file(), cos.location().line()), (file!(), line));
+}

@@ -26,11 +26,34 @@ pub use var::{VarCell, VarId};
 pub use walk::topological;
 pub(crate) use walk::{IdMap, IdSet};
 
-use std::cell::Cell;
+use std::{cell::Cell, panic::Location};
 
 thread_local! {
     static GRAD_ENABLED: Cell<bool> = const { Cell::new(true) };
     static IN_BACKWARD: Cell<bool> = const { Cell::new(false) };
+    static ON_BEHALF_OF: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
+
+/// Runs `f`, which makes nodes for the operation at `at`: its gradient. They then show the line of the user's program,
+/// not that of a rule.
+pub(crate) fn on_behalf_of<R>(at: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
+    struct Restore(Option<&'static Location<'static>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ON_BEHALF_OF.set(self.0);
+        }
+    }
+    let _restore = Restore(ON_BEHALF_OF.replace(Some(at)));
+    f()
+}
+
+/// The line to show for a node made at `at`: a rule of this crate works on behalf of another line, a user's own rule
+/// speaks for itself.
+fn shown_line(at: &'static Location<'static>) -> &'static Location<'static> {
+    match ON_BEHALF_OF.get() {
+        Some(line) if file!().strip_suffix("graph/mod.rs").is_some_and(|own| at.file().starts_with(own)) => line,
+        Some(_) | None => at,
+    }
 }
 
 /// Whether this thread is making the nodes of a backward pass. A run keeps what a later gradient may read; a gradient of

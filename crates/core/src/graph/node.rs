@@ -70,7 +70,7 @@ impl Node {
             shape,
             dtype,
             device,
-            location,
+            location: super::shown_line(location),
             requires_grad,
             differentiated: AtomicBool::new(super::in_backward()),
             hooks: OnceLock::new(),

@@ -75,7 +75,10 @@ impl Tensor {
 
     /// Whether a gradient can flow to a variable through this tensor.
     pub fn requires_grad(&self) -> bool {
-        self.0.requires_grad
+        match &self.0.op {
+            Op::Var(cell) => cell.current().0.requires_grad,
+            _ => self.0.requires_grad,
+        }
     }
 
     /// Whether its elements have been computed.
@@ -131,18 +134,48 @@ impl Tensor {
     fn variable(name: Option<String>, init: Tensor, at: &'static Location<'static>) -> Tensor {
         let init = init.resolve();
         let id = VarCell::fresh_id();
-        let snap = init.snapshot(id, name.clone(), at);
+        let snap = init.snapshot(id, name.clone(), init.dtype().is_float(), at);
         let (shape, dtype, device) = (init.shape().clone(), init.dtype(), init.device());
         let cell = Arc::new(VarCell::new(id, name, snap));
         Tensor(Node::new(Op::Var(cell), Inputs::new(), shape, dtype, device, dtype.is_float(), None, at))
     }
 
-    fn snapshot(&self, id: VarId, name: Option<String>, at: &'static Location<'static>) -> Tensor {
+    fn snapshot(&self, id: VarId, name: Option<String>, tracked: bool, at: &'static Location<'static>) -> Tensor {
         let op = Op::Snapshot(Arc::new(crate::op::VarRef { id, name }));
         let (shape, dtype, device) = (self.shape().clone(), self.dtype(), self.device());
         let value = self.0.value();
         let inputs = if value.is_some() { Inputs::new() } else { Inputs::from_iter([self.clone()]) };
-        Tensor(Node::new(op, inputs, shape, dtype, device, dtype.is_float(), value, at))
+        Tensor(Node::new(op, inputs, shape, dtype, device, tracked, value, at))
+    }
+
+    /// Whether gradients are kept for a variable from now on. Without them it is a buffer, or a frozen weight: what is
+    /// computed from it counts as constant, and [`Tensor::set`] works as before.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let w = Tensor::var("w", Tensor::from([3.0f32]));
+    /// w.set_requires_grad(false)?;
+    /// assert!(!(&w * 2.0).requires_grad());
+    /// # Ok::<(), gradus_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn set_requires_grad(&self, on: bool) -> Result<()> {
+        let Op::Var(cell) = &self.0.op else {
+            return Err(Error::value("set_requires_grad", "this tensor is not a variable")
+                .operand(self)
+                .hint("make it with Tensor::var"));
+        };
+        if on && !self.dtype().is_float() {
+            let why = format!("gradients are of floats, and this variable is {}", self.dtype());
+            return Err(Error::dtype("set_requires_grad", &[self.dtype()], why).operand(self));
+        }
+        let old = cell.current();
+        if old.0.requires_grad != on {
+            let new = old.snapshot(cell.id, cell.name.clone(), on, old.location());
+            old.hooks().into_iter().for_each(|h| new.add_hook(h));
+            cell.replace(new);
+        }
+        Ok(())
     }
 
     /// Gives a variable a new content (of the same shape and type). Graphs built before keep what they read. A content
@@ -163,9 +196,10 @@ impl Tensor {
             let why = format!("a variable of type {} cannot take {}", self.dtype(), value.dtype());
             return Err(Error::dtype("set", &[self.dtype(), value.dtype()], why).operand(self).operand(&value));
         }
-        let new = value.snapshot(cell.id, cell.name.clone(), Location::caller());
+        let old = cell.current();
+        let new = value.snapshot(cell.id, cell.name.clone(), old.0.requires_grad, Location::caller());
         // Hooks belong to the variable, not to what it held when they were registered.
-        cell.current().hooks().into_iter().for_each(|h| new.add_hook(h));
+        old.hooks().into_iter().for_each(|h| new.add_hook(h));
         let unsettled = new.0.value().is_none();
         cell.replace(new);
         if unsettled {

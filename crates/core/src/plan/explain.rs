@@ -39,6 +39,17 @@ impl Explanation {
     pub fn launches(&self) -> usize {
         self.steps.len()
     }
+
+    /// Bytes the run takes on top of what is alive before it: intermediates and results, all at once.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// let x = Tensor::from(vec![1.0f32; 1024]);
+    /// assert_eq!((&x + 1.0).explain().unwrap().peak_bytes(), 4096);
+    /// ```
+    pub fn peak_bytes(&self) -> usize {
+        self.arena.saturating_add(self.kept)
+    }
 }
 
 /// Plans the tensors without running anything.

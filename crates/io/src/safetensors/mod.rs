@@ -13,6 +13,7 @@
 //! # Ok::<(), gradus_io::Error>(())
 //! ```
 
+mod checked;
 mod header;
 mod json;
 mod write;
@@ -22,6 +23,7 @@ use gradus_core::Tensor;
 use header::Header;
 use std::path::{Path, PathBuf};
 
+pub use checked::{load_checked, save_checked};
 pub(crate) use header::looks_like;
 pub use write::{save, to_bytes};
 

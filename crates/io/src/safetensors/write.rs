@@ -9,18 +9,19 @@ use std::{cmp::Reverse, io::Write, path::Path};
 pub fn save(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
     let path = path.as_ref();
     realize(state).map_err(|e| e.with_path(path))?;
-    atomic_write(path, |w| write(w, state))
+    atomic_write(path, |w| write(w, state, None))
 }
 
 /// The bytes that [`save`] writes.
 pub fn to_bytes(state: &StateDict) -> Result<Vec<u8>> {
     realize(state)?;
     let mut out = vec![];
-    write(&mut out, state)?;
+    write(&mut out, state, None)?;
     Ok(out)
 }
 
-fn write(w: &mut dyn Write, state: &StateDict) -> Result<()> {
+/// With a sum, its entry comes before all other metadata.
+pub(super) fn write(w: &mut dyn Write, state: &StateDict, sum: Option<u32>) -> Result<()> {
     let tensors: Vec<(&str, &Tensor)> = state.iter().collect();
     let mut order: Vec<usize> = (0..tensors.len()).collect();
     let key = |&i: &usize| tensors.get(i).map(|(_, t)| Reverse(t.dtype().size()));
@@ -40,13 +41,17 @@ fn write(w: &mut dyn Write, state: &StateDict) -> Result<()> {
     }
 
     let mut header = String::from("{");
-    if !state.metadata().is_empty() {
+    let sum = sum.map(|sum| ("CRC32", format!("{sum:08x}")));
+    // A sum that came with the state is of another file.
+    let others = strings(state.metadata()).filter(|(key, _)| sum.is_none() || *key != "CRC32");
+    let entries: Vec<(&str, String)> = sum.clone().into_iter().chain(others).collect();
+    if !entries.is_empty() {
         header.push_str("\"__metadata__\":{");
-        for (i, (key, value)) in strings(state.metadata()).enumerate() {
+        for (i, (key, value)) in entries.iter().enumerate() {
             header.push_str(if i == 0 { "" } else { "," });
             quote(key, &mut header);
             header.push(':');
-            quote(&value, &mut header);
+            quote(value, &mut header);
         }
         header.push('}');
     }

@@ -15,7 +15,7 @@ pub struct Sizes(SmallVec<[usize; 3]>);
 impl Sizes {
     /// One number for each of `n` axes.
     #[track_caller]
-    pub(crate) fn spread(&self, op: &str, name: &str, n: usize) -> Result<SmallVec<[usize; 3]>> {
+    pub fn spread(&self, op: &str, name: &str, n: usize) -> Result<SmallVec<[usize; 3]>> {
         match &self.0[..] {
             [one] => Ok(SmallVec::from_elem(*one, n)),
             many if many.len() == n => Ok(self.0.clone()),
@@ -28,7 +28,7 @@ impl Sizes {
 
     /// As [`Sizes::spread`], where zero makes no sense.
     #[track_caller]
-    pub(crate) fn spread_positive(&self, op: &str, name: &str, n: usize) -> Result<SmallVec<[usize; 3]>> {
+    pub fn spread_positive(&self, op: &str, name: &str, n: usize) -> Result<SmallVec<[usize; 3]>> {
         let all = self.spread(op, name, n)?;
         if all.contains(&0) {
             return Err(Error::value(op, format!("{name} must be at least 1, not {:?}", &all[..])));

@@ -1,0 +1,51 @@
+//! `devices`: where gradus can compute.
+
+use super::{
+    fail::{Done, Failure},
+    json::Json,
+    out::Out,
+};
+use gradus::{Device, train::available_memory};
+use std::process::ExitCode;
+
+/// The device of a name, or a line that says what there is.
+pub fn named(name: &str) -> Result<Device, Failure> {
+    match name {
+        "cpu" => Ok(Device::cpu()),
+        other => Err(Failure::Usage(format!("there is no device {other} here; `gradus devices` lists them"))),
+    }
+}
+
+/// What the processor can do, as far as kernels use it.
+fn instructions() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let has = [
+            ("avx512f", is_x86_feature_detected!("avx512f")),
+            ("avx2", is_x86_feature_detected!("avx2")),
+            ("fma", is_x86_feature_detected!("fma")),
+        ];
+        has.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        vec![]
+    }
+}
+
+/// `gradus devices`
+pub fn run(out: &Out) -> Done {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = available_memory();
+    let cpu = Device::cpu();
+    let free = memory.map_or(String::new(), |m| format!(", {:.1} GB free", m as f64 / 1e9));
+    out.say(format!("{cpu}  {threads} threads{free}  {}", instructions().join(" ")));
+    let one = Json::object([
+        ("name", cpu.to_string().into()),
+        ("threads", threads.into()),
+        ("free_bytes", memory.map_or(Json::Null, Json::from)),
+        ("instructions", Json::list(instructions())),
+    ]);
+    out.finish(Json::object([("devices", Json::List(vec![one]))]));
+    Ok(ExitCode::SUCCESS)
+}
