@@ -5,6 +5,8 @@
 //! is taken in an order that depends on the sizes and strides alone, so the number of threads
 //! does not show in the result.
 
+mod upright;
+
 use crate::element::Num;
 use gemm_common::Parallelism;
 use half::{bf16, f16};
@@ -157,7 +159,7 @@ pub trait Gemm: Num + sealed::Product {}
 const PARALLEL_PRODUCT: usize = 1 << 19;
 
 macro_rules! kernel {
-    ($t:ident, $get:path) => {
+    ($t:ident, $get:path, $upright:path) => {
         impl sealed::Product for $t {
             unsafe fn product(
                 d: Dims,
@@ -193,6 +195,11 @@ macro_rules! kernel {
                     (la.offset, la.cs) = (la.position(0, d.k - 1), -la.cs);
                     (lb.offset, lb.rs) = (lb.position(d.k - 1, 0), -lb.rs);
                 }
+                let turned = $upright(a.data, la, (d.m, d.k, d.n), parallel);
+                let (a, la) = match &turned {
+                    Some((t, layout)) => (Operand::new(&t[..], *layout), *layout),
+                    None => (a, la),
+                };
                 // SAFETY: the inputs lie within their slices (asserted by the callers in this
                 // module), the output is exclusively ours by this function's contract. The
                 // kernel calls the output's factor alpha and the product's beta.
@@ -225,8 +232,8 @@ macro_rules! kernel {
     };
 }
 
-kernel!(f32, gemm_f32::gemm::f32::get_gemm_fn);
-kernel!(f64, gemm_f64::gemm::f64::get_gemm_fn);
+kernel!(f32, gemm_f32::gemm::f32::get_gemm_fn, upright::upright);
+kernel!(f64, gemm_f64::gemm::f64::get_gemm_fn, upright::left_alone);
 
 /// A row-major copy of a matrix in another type.
 fn pack<T: Copy, U>(m: usize, n: usize, a: Operand<T>, f: impl Fn(T) -> U) -> Vec<U> {

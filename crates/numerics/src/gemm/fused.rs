@@ -8,7 +8,7 @@ use crate::tasks::for_tasks;
 use std::any::TypeId;
 
 /// The operand as `f32`, if that is what it is.
-fn strided<T: Gemm>(x: Operand<T>) -> Option<Strided<'_>> {
+fn strided<T: Gemm>(x: Operand<'_, T>) -> Option<Strided<'_>> {
     (TypeId::of::<T>() == TypeId::of::<f32>()).then(|| Strided {
         // SAFETY: the types are the same.
         data: unsafe { std::slice::from_raw_parts(x.data.as_ptr().cast(), x.data.len()) },

@@ -365,8 +365,11 @@ impl Task<'_> {
                         }
                     }
                     Micro::Store(c, dtype, x, step) => {
-                        let run = strided(*step, s.n);
-                        transfer::store(*dtype, at(&self.m, *c) as *mut u8, run, src(&self.m, x));
+                        let (to, from) = (at(&self.m, *c) as *mut u8, src(&self.m, x));
+                        // A value that found its own way there needs no copy.
+                        if !std::ptr::eq(to, from) {
+                            transfer::store(*dtype, to, strided(*step, s.n), from);
+                        }
                     }
                     Micro::Spread(v, dtype) => transfer::spread(*dtype, self.register(*v), p.width_of[*v]),
                     Micro::Other(v) => self.inst(*v, s.block, s.n, s.col)?,

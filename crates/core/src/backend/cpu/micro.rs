@@ -280,7 +280,8 @@ impl Compiler<'_> {
                     Micro::Fold { v, k: reductions - 1, size: width(inst.dtype), f, src: self.src(*x) }
                 }
                 InstKind::Store { arg, value, .. } => match self.cursors.of[v] {
-                    Some(c) if self.own_store(*value) == Some(c) => continue,
+                    // The value's own call has put it there.
+                    Some(c) if self.in_memory(*value) && self.own_store(*value) == Some(c) => continue,
                     Some(c) => {
                         let cursor = &self.cursors.all[c];
                         // Zero stands for "line by line": a store's own step is never that over more than one point.

@@ -191,7 +191,7 @@ impl Program {
             Style::Rows => &kernel.reduce,
         };
         let blocks = match dims[..] {
-            [.., lines, line] if line < LONG_LINE => {
+            [.., lines, line] if (1..LONG_LINE).contains(&line) => {
                 // A reduction's chunks must end where lines do, and one line must fit a block.
                 let whole = style == Style::Columns || kernel.order.chunk % line == 0;
                 if whole && lines > 1 { Blocks::Lines(line) } else { Blocks::Across }
@@ -227,7 +227,12 @@ impl Program {
         for (pass, ahead) in passes.iter_mut().zip(ahead) {
             pass.calls = jit::with_loops(&context, &pass.plain, &ahead, &mut loops);
         }
-        let (touched, called) = touched(&kernel, &passes, &loops);
+        let (touched, mut called) = touched(&kernel, &passes, &loops);
+        if style == Style::Columns {
+            // Rows are blocks of map points here, computed call by call.
+            let rows = passes.iter().flat_map(|p| &p.rows);
+            rows.for_each(|&v| kernel.operands(v).iter().for_each(|&o| called[o] = true));
+        }
         let registers_used = (0..n).filter(|&v| touched[v] && !cached[v] && !in_memory[v]).count();
         let lanes = kernel.order.lanes.min(cols.max(1));
         let target = block_size(registers_used);
