@@ -351,17 +351,16 @@ impl Task<'_> {
                         let run = strided(p.cursors[*c].step, s.n);
                         transfer::load(*dtype, at(&self.m, *c) as *const u8, run, self.register(*v));
                     }
-                    Micro::Lines(v, c, dtype) => self.lines(*v, at(&self.m, *c), &p.cursors[*c], *dtype, s.n),
+                    Micro::Lines(v, c, dtype) => self.lines(*v, *c, *dtype, &s),
                     Micro::Cast { v, types, src: x, dst } => {
                         let d = self.target(*v, *dst, &s);
                         transfer::cast(types.0, types.1, src(&self.m, x), d, s.n);
                     }
                     Micro::Store(c, dtype, x, _) if p.cursors[*c].lines.is_some() => {
-                        let (line, apart) = p.cursors[*c].lines.unwrap_or((s.n.max(1), 0));
-                        let (step, width) = (p.cursors[*c].step, super::program::width(*dtype));
-                        for (n, i) in (0..s.n).step_by(line).enumerate() {
-                            let run = Run { start: n as isize * apart, step, len: line.min(s.n - i), lo: 0, hi: line };
-                            transfer::store(*dtype, at(&self.m, *c) as *mut u8, run, src(&self.m, x).add(i * width));
+                        let width = super::program::width(*dtype);
+                        let to = self.m.pos[*c] as *mut u8;
+                        for (i, run) in line_runs(&p.cursors[*c], s.from, s.n) {
+                            transfer::store(*dtype, to, run, src(&self.m, x).add(i * width));
                         }
                     }
                     Micro::Store(c, dtype, x, step) => {
@@ -383,20 +382,20 @@ impl Task<'_> {
     ///
     /// # Safety
     /// As [`run`]; all lines lie in the buffer.
-    unsafe fn lines(&mut self, v: Val, from: usize, cursor: &Cursor, dtype: DType, n: usize) {
-        let Some((line, apart)) = cursor.lines else { return };
+    unsafe fn lines(&mut self, v: Val, c: usize, dtype: DType, s: &Span) {
+        let (p, from) = (self.p, self.m.pos[c]);
+        let cursor = &p.cursors[c];
         // The same line for all of them, and it is there already.
-        if apart == 0 && self.m.filled[v] == (from, n) {
+        let whole = cursor.lines.is_some_and(|(line, apart)| apart == 0 && s.from % line == 0);
+        if whole && self.m.filled[v] == (from, s.n) {
             return;
         }
         let (reg, width) = (self.register(v), super::program::width(dtype));
-        for (l, i) in (0..n).step_by(line).enumerate() {
-            let len = line.min(n - i);
-            let run = Run { start: l as isize * apart, step: cursor.step, len, lo: 0, hi: len };
+        for (i, run) in line_runs(cursor, s.from, s.n) {
             // SAFETY: the caller's promise; the register holds a block.
             unsafe { transfer::load(dtype, from as *const u8, run, reg.add(i * width)) };
         }
-        self.m.filled[v] = (from, n);
+        self.m.filled[v] = if whole { (from, s.n) } else { (0, 0) };
     }
 
     /// Where a call writes its block.
@@ -412,6 +411,22 @@ impl Task<'_> {
             }
         }
     }
+}
+
+/// `n` elements of a cursor's lines, `from` elements after where it stands: for each stretch of a line, its first place in
+/// the block and its addresses.
+fn line_runs(cursor: &Cursor, from: usize, n: usize) -> impl Iterator<Item = (usize, Run)> {
+    let (line, apart) = cursor.lines.unwrap_or((usize::MAX, 0));
+    let step = cursor.step;
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let (l, r) = ((from + done) / line, (from + done) % line);
+        let len = (line - r).min(n - done);
+        let run = Run { start: l as isize * apart + r as isize * step, step, len, lo: 0, hi: len };
+        let at = done;
+        done += len;
+        (len > 0).then_some((at, run))
+    })
 }
 
 /// One block.

@@ -385,8 +385,11 @@ fn touched(k: &Kernel, passes: &[Pass], loops: &[jit::Loop]) -> (Vec<bool>, Vec<
         match m {
             Micro::Loop(l) => {
                 for e in &loops[*l].entries {
-                    if let jit::Entry::Register(v, _) = e {
-                        touched[*v] = true;
+                    match e {
+                        jit::Entry::Register(v, _) => touched[*v] = true,
+                        // A row's bool is read as a block of them.
+                        jit::Entry::Value(x) if k.insts[x.v].level < Level::Elem => called[x.v] = true,
+                        jit::Entry::Value(_) | jit::Entry::Memory(_) | jit::Entry::Accumulator(_) => {}
                     }
                 }
             }
