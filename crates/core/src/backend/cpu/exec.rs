@@ -267,7 +267,8 @@ impl Task<'_> {
                     j += 1;
                 }
                 Style::Rows => {
-                    let left = if p.reseek { p.block } else { p.inner - j % p.inner };
+                    let left = p.inner - j % p.inner;
+                    let left = if p.reseek { left.min(p.block) } else { left };
                     let (start, end) = (j, to.min(j + left));
                     while j < end {
                         // A loop keeps accumulators in registers, lane zero first: call by call up to there.
