@@ -350,7 +350,7 @@ pub(crate) unsafe fn product_into<T: Gemm>(
     if alpha == T::ONE
         && beta == T::ZERO
         && lc.is_injective(d.m, d.n)
-        && unsafe { fused::short(d, a, b, c, lc, parallel) }
+        && unsafe { fused::special(d, a, b, c, lc, parallel) }
     {
         return;
     }
