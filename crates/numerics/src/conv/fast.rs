@@ -1,8 +1,8 @@
 //! The choice of an algorithm for `f32`.
 
-use super::direct;
 use super::winograd::{self, Plan, Weights};
 use super::{ConvParams, Problem};
+use super::{depthwise, direct};
 use crate::epilogue::Epilogue;
 use crate::simd::Isa;
 
@@ -34,6 +34,7 @@ pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32]
         assert_eq!(w.len(), p.o * p.c * 9, "the weights' size");
         let w = Weights { data: w, row: p.c * 9, inner: 9, flip: false };
         winograd::convolve(isa, &plan, x, &w, y, e);
+    } else if p.is_depthwise() && depthwise::forward_f32(isa, &p.geometry, p.groups, x, w, y, e) {
     } else if p.is_depthwise() && e.is_none() {
         return false;
     } else {
@@ -61,7 +62,10 @@ pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mu
             return true;
         }
     }
-    !p.is_depthwise() && direct::input_grad(isa, p, grad, w, dx)
+    if p.is_depthwise() {
+        return depthwise::input_grad_f32(isa, &p.geometry, p.groups, grad, w, dx);
+    }
+    direct::input_grad(isa, p, grad, w, dx)
 }
 
 /// The gradient for the weights, if there is a fast algorithm for it.
@@ -69,7 +73,7 @@ pub(super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &m
     if let Some(plan) = winograd_plan(p).filter(Plan::pays) {
         winograd::weight_grad(isa, &plan, x, grad, dw);
     } else if p.is_depthwise() {
-        return false;
+        return depthwise::weight_grad_f32(isa, &p.geometry, p.groups, x, grad, dw);
     } else {
         direct::weight_grad(isa, p, x, grad, dw);
     }

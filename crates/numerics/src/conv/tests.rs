@@ -122,6 +122,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
+    fn f32_depthwise_matches_f64(seed: u64, (x, w, p) in problem(), channels in 1usize..9) {
+        let x = [x[0], channels, 1, x[3], x[4] + 14];
+        let padding = [(0, 0), p.padding[1], p.padding[2]];
+        check_f32(seed, x, [channels, 1, 1, w[3], w[4]], &ConvParams { groups: channels, padding, ..p });
+    }
+
+    #[test]
     fn f32_matches_f64(seed: u64, (x, w, p) in problem(), wider in 1usize..30) {
         // More channels than `problem` has, so that there are whole tiles of the kernels.
         check_f32(seed, [x[0], x[1] * wider, x[2], x[3], x[4]], [w[0] * wider, w[1] * wider, w[2], w[3], w[4]], &p);
