@@ -346,13 +346,12 @@ pub(crate) unsafe fn product_into<T: Gemm>(
     assert!(a.layout.fits(d.m, d.k, a.data.len()), "A reaches outside its slice");
     assert!(b.layout.fits(d.k, d.n, b.data.len()), "B reaches outside its slice");
     assert!(lc.fits(d.m, d.n, c.len), "C reaches outside its slice");
-    // SAFETY: bounds were asserted; exclusiveness is the caller's promise.
-    if alpha == T::ONE
-        && beta == T::ZERO
-        && lc.is_injective(d.m, d.n)
-        && unsafe { fused::special(d, a, b, c, lc, parallel) }
-    {
-        return;
+    if alpha == T::ONE && beta == T::ZERO && lc.is_injective(d.m, d.n) {
+        // SAFETY: bounds were asserted; exclusiveness is the caller's promise.
+        let done = unsafe { fused::special(d, a, b, c, lc, parallel) };
+        if done {
+            return;
+        }
     }
     let parallel = parallel && d.work() >= PARALLEL_PRODUCT;
     if lc.is_injective(d.m, d.n) {

@@ -173,12 +173,16 @@ unsafe fn plane_weight_body<S: Simd>(s: &Shape, x: &[f32], g: &[f32], dw: &mut [
                     for first in (0..s.output.1).step_by(S::LANES) {
                         let n = (s.output.1 - first).min(S::LANES);
                         let p = x.as_ptr().add(from + first * s.stride.1);
-                        let v =
-                            if s.stride.1 == 1 { S::load(p) } else { S::evens(S::load(p), S::load(p.add(S::LANES))) };
-                        // Zeros of the gradient meet what lies behind the row, which is finite or
-                        // belongs to another row: it must not become a NaN.
+                        // Nothing behind the row is read: zeros of the gradient times a NaN there
+                        // would be one.
+                        let v = if s.stride.1 == 1 {
+                            S::load_first(p, n)
+                        } else {
+                            let left = 2 * n - 1;
+                            let second = left.saturating_sub(S::LANES);
+                            S::evens(S::load_first(p, left.min(S::LANES)), S::load_first(p.add(S::LANES), second))
+                        };
                         let d = S::load_first(g.as_ptr().add(row * s.output.1 + first), n);
-                        let v = if n < S::LANES { first_of::<S>(v, n) } else { v };
                         sum = S::fma(v, d, sum);
                     }
                 }
@@ -188,14 +192,3 @@ unsafe fn plane_weight_body<S: Simd>(s: &Shape, x: &[f32], g: &[f32], dw: &mut [
     }
 }
 dispatch!(unsafe fn plane_weight = plane_weight_body(s: &Shape, x: &[f32], g: &[f32], dw: &mut [f32]));
-
-/// The first `n` numbers of a vector, zeros after them.
-#[inline(always)]
-unsafe fn first_of<S: Simd>(v: S::V, n: usize) -> S::V {
-    let mut all = [0.0f32; 16];
-    // SAFETY: no vector is longer than 16.
-    unsafe {
-        S::store_first(all.as_mut_ptr(), v, n);
-        S::load(all.as_ptr())
-    }
-}
