@@ -167,6 +167,13 @@ fn special_cases_match() {
 }
 
 #[test]
+fn f32_in_groups() {
+    let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], groups: 3, ..ConvParams::default() };
+    check_f32(1, [3, 48, 1, 20, 21], [60, 16, 1, 3, 3], &pad);
+    check_f32(2, [2, 48, 1, 9, 9], [60, 16, 1, 3, 3], &ConvParams { stride: [1, 2, 2], ..pad });
+}
+
+#[test]
 fn zero_strides_and_empty_kernels_have_no_output() {
     let p = ConvParams { stride: [1, 1, 0], ..ConvParams::default() };
     assert_eq!(p.output_size([1, 1, 4], [1, 1, 2]), None);
