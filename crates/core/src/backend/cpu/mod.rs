@@ -3,6 +3,7 @@
 mod copy;
 mod exec;
 mod fold;
+mod fused;
 mod inst;
 pub mod library;
 mod matmul;
