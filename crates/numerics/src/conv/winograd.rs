@@ -59,8 +59,8 @@ impl Plan {
         self.images * self.tiles().0 * self.tiles().1
     }
 
-    /// Whether this takes less time than a product with unrolled patches; estimates in cycles of
-    /// a core with 16 lanes, from measurements.
+    /// Whether this should take less time than a product with unrolled patches: counted cycles of
+    /// a core with 16 lanes. The transforms' costs are estimates, not fitted.
     pub fn pays(&self) -> bool {
         if self.pad.0 > 2 || self.pad.1 > 2 || self.inner < 8 || self.outer < 8 || self.total() == 0 {
             return false;
