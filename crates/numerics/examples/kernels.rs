@@ -4,7 +4,10 @@
 
 use gradus_numerics::attention::{Attention, Rows, Saved, attention, attention_grad};
 use gradus_numerics::conv::{ConvParams, conv_forward, conv_input_grad, conv_weight_grad};
+use gradus_numerics::gemm::{Dims, Layout, Operand, gemm, gemm_fused};
 use gradus_numerics::pool::{Pool, Window, max_pool, max_pool_grad};
+use gradus_numerics::scatter::{Negative, select_rows};
+use gradus_numerics::{Activation, Epilogue, Lanes};
 use std::time::Instant;
 
 fn random(n: usize, seed: u64) -> Vec<f32> {
@@ -170,6 +173,73 @@ fn pools(filter: &str) {
     }
 }
 
+fn products(filter: &str) {
+    let large = random(4096 * 4096, 1);
+    for m in [1, 2, 4, 8, 16, 32, 64, 256] {
+        let name = format!("thin {m}");
+        if !name.contains(filter) {
+            continue;
+        }
+        let x = random(m * 4096, 2);
+        let mut y = vec![0.0; m * 4096];
+        let d = Dims::new(m, 4096, 4096);
+        let row = Layout::row_major(4096);
+        let (x, w) = (Operand::new(&x[..], row), Operand::new(&large[..], row));
+        let plain = time(|| gemm(d, 1.0, x, w, 0.0, &mut y, row));
+        let wt = Operand::new(w.data, row.transposed());
+        let turned = time(|| gemm(d, 1.0, x, wt, 0.0, &mut y, row));
+        println!("{name:30} x W {plain:8.3}  x W^T {turned:8.3}");
+    }
+    for (m, k, n) in [
+        (64, 784, 128),
+        (256, 784, 1024),
+        (256, 1024, 1024),
+        (768, 128, 512),
+        (1024, 384, 1536),
+        (32, 128, 512),
+        (256, 512, 512),
+        (64, 1024, 1024),
+        (1024, 1024, 1024),
+    ] {
+        let name = format!("gemm {m} {k} {n}");
+        if !name.contains(filter) {
+            continue;
+        }
+        let (a, b, bias) = (random(m * k, 1), random(k * n, 2), random(n, 3));
+        let mut c = vec![0.0; m * n];
+        let d = Dims::new(m, n, k);
+        let (a, b) = (Operand::new(&a[..], Layout::row_major(k)), Operand::new(&b[..], Layout::row_major(n)));
+        let plain = time(|| gemm(d, 1.0, a, b, 0.0, &mut c, Layout::row_major(n)));
+        let e = Epilogue { bias: Some(&bias), activation: Activation::Relu, ..Epilogue::default() };
+        let fused = time(|| gemm_fused(d, a, b, &mut c, &e));
+        let flops = 2e-6 * (m * k * n) as f64;
+        let bt = Operand::new(b.data, Layout::row_major(k).transposed());
+        let turned = time(|| gemm(d, 1.0, a, bt, 0.0, &mut c, Layout::row_major(n)));
+        let at = Operand::new(a.data, Layout::row_major(m).transposed());
+        let left = time(|| gemm(d, 1.0, at, b, 0.0, &mut c, Layout::row_major(n)));
+        println!(
+            "{name:20} plain {plain:8.3} ({:4.0})  with epilogue {fused:8.3} ({:4.0})  B^T {turned:8.3} ({:4.0})  A^T {left:8.3} ({:4.0})",
+            flops / plain,
+            flops / fused,
+            flops / turned,
+            flops / left
+        );
+    }
+}
+
+fn tables(filter: &str) {
+    if !"embedding".contains(filter) {
+        return;
+    }
+    let (rows, width, n) = (50257, 768, 8192);
+    let table = random(rows * width, 1);
+    let index: Vec<i64> = (0..n).map(|i: i64| i * 7919 % rows as i64).collect();
+    let mut out = vec![0.0; index.len() * width];
+    let l = Lanes { outer: 1, n: rows, inner: width };
+    let f = time(|| select_rows(l, &table, &index, &mut out, Negative::Reject).unwrap_or_default());
+    println!("{:30} forward {f:8.3}", "embedding");
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let threads = args.get(1).and_then(|a| a.parse().ok()).unwrap_or(1);
@@ -180,6 +250,8 @@ fn main() {
             convolutions(filter);
             attentions(filter);
             pools(filter);
+            products(filter);
+            tables(filter);
         }),
         Err(e) => eprintln!("{e}"),
     }

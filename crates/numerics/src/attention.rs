@@ -17,6 +17,7 @@ use crate::scratch;
 use crate::simd::Isa;
 use crate::tasks::{Shared, for_tasks};
 pub use grad::{Saved, attention_grad};
+pub(crate) use rows::turn;
 
 /// A batch of matrices of contiguous rows.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +190,7 @@ fn forward(
         let (i, part) = (t / parts, t % parts);
         // Blocks in turns: with a causal mask, later ones are longer.
         let mine = (part..blocks).step_by(parts);
-        let last = mine.clone().last().map_or(0, |b| a.queries.min((b + 1) * a.block()));
+        let last = mine.clone().next_back().map_or(0, |b| a.queries.min((b + 1) * a.block()));
         let keys = a.seen(last);
         let row = pitch(keys.max(1));
         let mut turned = scratch::take(a.width.next_multiple_of(16) * row);

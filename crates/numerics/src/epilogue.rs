@@ -46,6 +46,7 @@ pub struct Epilogue<'a> {
 /// row it lies in (a channel's plane of a convolution, the row of a product), its columns there
 /// (positions of the plane), and the numbers, which it may change.
 #[derive(Clone, Copy)]
+#[allow(clippy::type_complexity)]
 pub struct Then<'a>(pub &'a (dyn Fn(usize, Range<usize>, &mut [f32]) + Sync));
 
 impl fmt::Debug for Then<'_> {

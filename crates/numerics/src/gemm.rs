@@ -5,8 +5,6 @@
 //! is taken in an order that depends on the sizes and strides alone, so the number of threads
 //! does not show in the result.
 
-mod upright;
-
 use crate::element::Num;
 use gemm_common::Parallelism;
 use half::{bf16, f16};
@@ -159,7 +157,7 @@ pub trait Gemm: Num + sealed::Product {}
 const PARALLEL_PRODUCT: usize = 1 << 19;
 
 macro_rules! kernel {
-    ($t:ident, $get:path, $upright:path) => {
+    ($t:ident, $get:path) => {
         impl sealed::Product for $t {
             unsafe fn product(
                 d: Dims,
@@ -195,11 +193,6 @@ macro_rules! kernel {
                     (la.offset, la.cs) = (la.position(0, d.k - 1), -la.cs);
                     (lb.offset, lb.rs) = (lb.position(d.k - 1, 0), -lb.rs);
                 }
-                let turned = $upright(a.data, la, (d.m, d.k, d.n), parallel);
-                let (a, la) = match &turned {
-                    Some((t, layout)) => (Operand::new(&t[..], *layout), *layout),
-                    None => (a, la),
-                };
                 // SAFETY: the inputs lie within their slices (asserted by the callers in this
                 // module), the output is exclusively ours by this function's contract. The
                 // kernel calls the output's factor alpha and the product's beta.
@@ -232,8 +225,8 @@ macro_rules! kernel {
     };
 }
 
-kernel!(f32, gemm_f32::gemm::f32::get_gemm_fn, upright::upright);
-kernel!(f64, gemm_f64::gemm::f64::get_gemm_fn, upright::left_alone);
+kernel!(f32, gemm_f32::gemm::f32::get_gemm_fn);
+kernel!(f64, gemm_f64::gemm::f64::get_gemm_fn);
 
 /// A row-major copy of a matrix in another type.
 fn pack<T: Copy, U>(m: usize, n: usize, a: Operand<T>, f: impl Fn(T) -> U) -> Vec<U> {
@@ -353,13 +346,12 @@ pub(crate) unsafe fn product_into<T: Gemm>(
     assert!(a.layout.fits(d.m, d.k, a.data.len()), "A reaches outside its slice");
     assert!(b.layout.fits(d.k, d.n, b.data.len()), "B reaches outside its slice");
     assert!(lc.fits(d.m, d.n, c.len), "C reaches outside its slice");
-    // SAFETY: bounds were asserted; exclusiveness is the caller's promise.
-    if alpha == T::ONE
-        && beta == T::ZERO
-        && lc.is_injective(d.m, d.n)
-        && unsafe { fused::short(d, a, b, c, lc, parallel) }
-    {
-        return;
+    if alpha == T::ONE && beta == T::ZERO && lc.is_injective(d.m, d.n) {
+        // SAFETY: bounds were asserted; exclusiveness is the caller's promise.
+        let done = unsafe { fused::special(d, a, b, c, lc, parallel) };
+        if done {
+            return;
+        }
     }
     let parallel = parallel && d.work() >= PARALLEL_PRODUCT;
     if lc.is_injective(d.m, d.n) {

@@ -1,4 +1,4 @@
-//! Products with a side of at most eight: they take as long as the large operand takes to read.
+//! Products with a side of at most sixteen: they take as long as the large operand takes to read.
 //!
 //! Where that operand's rows lie along the sum, rows meet the short side's vectors in dot products;
 //! where they lie along the output, they are added up. Either way each of its lines is read once,
@@ -9,7 +9,13 @@ use crate::simd::{Isa, Simd, dispatch, fold};
 use crate::tasks::{Shared, for_tasks};
 
 /// The longest short side.
-pub(crate) const SHORT: usize = 8;
+pub(crate) const SHORT: usize = 16;
+
+/// Numbers between what is read and what is asked for.
+const AHEAD: usize = 512;
+
+/// Vectors of the short side that meet a row at once.
+const TOGETHER: usize = 8;
 
 /// A matrix by its steps.
 #[derive(Clone, Copy)]
@@ -60,7 +66,7 @@ pub(crate) unsafe fn short_rows(
     // Not worth it, or lines of the long operand that would be read in small pieces.
     let large = n.saturating_mul(k) >= 1 << 16 || m == 1;
     let dots = long.rs == 1 && long.cs >= k as isize;
-    let sums = long.cs == 1 && long.rs >= n as isize && n >= 64;
+    let sums = long.cs == 1 && long.rs >= n as isize && n >= 64 && m <= TOGETHER;
     if m > SHORT || m == 0 || n == 0 || k == 0 || !large || !(dots || sums) {
         return false;
     }
@@ -75,17 +81,21 @@ pub(crate) unsafe fn short_rows(
         for_tasks(n.div_ceil(part), parallel, |t| {
             for j in (t * part..n.min((t + 1) * part)).step_by(2) {
                 let two = j + 1 < n.min((t + 1) * part);
-                let mut results = [0.0; 2 * SHORT];
                 // SAFETY: rows `j` and `j + 1` of the long operand have `k` contiguous numbers, and
                 // tasks write different columns.
                 unsafe {
                     let a = long.data.as_ptr().add(long.at(0, j));
                     let b = if two { long.data.as_ptr().add(long.at(0, j + 1)) } else { a };
-                    dot(isa, m, k, [a, b], rows.as_ptr(), &mut results);
-                    for i in 0..m {
-                        *out.ptr().offset(i as isize * rs + j as isize * cs) = results[2 * i];
-                        if two {
-                            *out.ptr().offset(i as isize * rs + (j + 1) as isize * cs) = results[2 * i + 1];
+                    for first in (0..m).step_by(TOGETHER) {
+                        let count = TOGETHER.min(m - first);
+                        let mut results = [0.0; 2 * TOGETHER];
+                        dot(isa, count, k, [a, b], rows.as_ptr().add(first * k), &mut results);
+                        for i in 0..count {
+                            let to = out.ptr().offset((first + i) as isize * rs + j as isize * cs);
+                            *to = results[2 * i];
+                            if two {
+                                *to.offset(cs) = results[2 * i + 1];
+                            }
                         }
                     }
                 }
@@ -93,34 +103,58 @@ pub(crate) unsafe fn short_rows(
         });
         return true;
     }
-    // Stretches of at least a page, and at least eight tasks where the columns allow.
-    let part = n.div_ceil(8).clamp(256, 2048).next_multiple_of(16);
-    for_tasks(n.div_ceil(part), parallel, |t| {
-        let (first, count) = (t * part, part.min(n - t * part));
-        let mut acc = scratch::take(m * part);
-        // SAFETY: rows of the long operand have `n` contiguous numbers; tasks write different
-        // columns.
-        unsafe {
-            let from = long.data.as_ptr().add(long.at(0, first));
-            axpy(isa, m, count, k, from, long.rs as usize, rows.as_ptr(), acc.as_mut_ptr(), part);
-            for i in 0..m {
-                for j in 0..count {
-                    *out.ptr().offset(i as isize * rs + (first + j) as isize * cs) = acc[i * part + j];
-                }
+    // Whole rows where they fit: threads take parts of the sum, which are added in order. The
+    // number of parts is fixed.
+    let parts = if n * k >= 1 << 16 { 16.min(k.div_ceil(16)) } else { 1 };
+    let deep = k.div_ceil(parts);
+    let parts = k.div_ceil(deep);
+    // Sums that stay in the L1 cache.
+    let wide = (4096 / m).min(n);
+    let row = n.next_multiple_of(16);
+    let mut partial = scratch::take(parts * m * row);
+    let sums = Shared::new(&mut partial);
+    for_tasks(parts, parallel, |t| {
+        let (from, to) = (t * deep, k.min((t + 1) * deep));
+        for first in (0..n).step_by(wide) {
+            // SAFETY: rows of the long operand have `n` contiguous numbers; tasks have sums of
+            // their own.
+            unsafe {
+                let b = long.data.as_ptr().add(long.at(from, first));
+                let acc = sums.ptr().add(t * m * row + first);
+                let x = (rows.as_ptr().add(from), k);
+                axpy(isa, m, wide.min(n - first), to - from, (b, long.rs as usize), x, acc, row);
             }
         }
     });
+    let (total, rest) = partial.split_at_mut(m * row);
+    for part in rest[..(parts - 1) * m * row].chunks_exact(m * row) {
+        total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
+    }
+    for i in 0..m {
+        for j in 0..n {
+            // SAFETY: inside the output, which is the caller's own.
+            unsafe { *out.ptr().offset(i as isize * rs + j as isize * cs) = total[i * row + j] };
+        }
+    }
     true
 }
 
 /// Two rows times `M` vectors of `k` numbers.
 #[inline(always)]
-unsafe fn dot_of<S: Simd, const M: usize>(k: usize, rows: [*const f32; 2], x: *const f32, out: &mut [f32; 2 * SHORT]) {
+unsafe fn dot_of<S: Simd, const M: usize>(
+    k: usize,
+    rows: [*const f32; 2],
+    x: *const f32,
+    out: &mut [f32; 2 * TOGETHER],
+) {
     // SAFETY: the caller gives `k` numbers in each row and vector.
     unsafe {
         let mut sums = [[S::zero(); 2]; M];
         let whole = k / S::LANES * S::LANES;
         for p in (0..whole).step_by(S::LANES) {
+            // Further ahead than the hardware looks, and over the ends of pages.
+            S::prefetch(rows[0].wrapping_add(p + AHEAD));
+            S::prefetch(rows[1].wrapping_add(p + AHEAD));
             let v = [S::load(rows[0].add(p)), S::load(rows[1].add(p))];
             for (i, s) in sums.iter_mut().enumerate() {
                 let x = S::load(x.add(i * k + p));
@@ -143,7 +177,7 @@ unsafe fn dot_of<S: Simd, const M: usize>(k: usize, rows: [*const f32; 2], x: *c
 }
 
 #[inline(always)]
-unsafe fn dot_body<S: Simd>(m: usize, k: usize, rows: [*const f32; 2], x: *const f32, out: &mut [f32; 2 * SHORT]) {
+unsafe fn dot_body<S: Simd>(m: usize, k: usize, rows: [*const f32; 2], x: *const f32, out: &mut [f32; 2 * TOGETHER]) {
     // SAFETY: the caller's promise.
     unsafe {
         match m {
@@ -158,7 +192,7 @@ unsafe fn dot_body<S: Simd>(m: usize, k: usize, rows: [*const f32; 2], x: *const
         }
     }
 }
-dispatch!(unsafe fn dot = dot_body(m: usize, k: usize, rows: [*const f32; 2], x: *const f32, out: &mut [f32; 2 * SHORT]));
+dispatch!(unsafe fn dot = dot_body(m: usize, k: usize, rows: [*const f32; 2], x: *const f32, out: &mut [f32; 2 * TOGETHER]));
 
 /// `acc[i, j] = sum over k of x[i, k] * rows[k, j]`, four rows at a time.
 #[inline(always)]
@@ -167,9 +201,8 @@ unsafe fn axpy_body<S: Simd>(
     m: usize,
     n: usize,
     k: usize,
-    rows: *const f32,
-    step: usize,
-    x: *const f32,
+    (rows, step): (*const f32, usize),
+    (x, x_step): (*const f32, usize),
     acc: *mut f32,
     pitch: usize,
 ) {
@@ -185,9 +218,10 @@ unsafe fn axpy_body<S: Simd>(
                 let left = (n - j).min(S::LANES);
                 let row = |r: usize| S::load_first(rows.add((p + r) * step + j), left);
                 if four {
+                    (0..4).for_each(|r| S::prefetch(rows.wrapping_add((p + r + 4) * step + j)));
                     let v = [row(0), row(1), row(2), row(3)];
                     for i in 0..m {
-                        let (at, x) = (acc.add(i * pitch + j), x.add(i * k + p));
+                        let (at, x) = (acc.add(i * pitch + j), x.add(i * x_step + p));
                         let mut s = S::load_first(at, left);
                         for (r, v) in v.into_iter().enumerate() {
                             s = S::fma(S::splat(*x.add(r)), v, s);
@@ -198,7 +232,7 @@ unsafe fn axpy_body<S: Simd>(
                     let v = row(0);
                     for i in 0..m {
                         let at = acc.add(i * pitch + j);
-                        let s = S::fma(S::splat(*x.add(i * k + p)), v, S::load_first(at, left));
+                        let s = S::fma(S::splat(*x.add(i * x_step + p)), v, S::load_first(at, left));
                         S::store_first(at, s, left);
                     }
                 }
@@ -207,4 +241,4 @@ unsafe fn axpy_body<S: Simd>(
         }
     }
 }
-dispatch!(unsafe fn axpy = axpy_body(m: usize, n: usize, k: usize, rows: *const f32, step: usize, x: *const f32, acc: *mut f32, pitch: usize));
+dispatch!(unsafe fn axpy = axpy_body(m: usize, n: usize, k: usize, rows: (*const f32, usize), x: (*const f32, usize), acc: *mut f32, pitch: usize));

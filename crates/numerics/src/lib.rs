@@ -37,7 +37,6 @@ pub mod scatter;
 mod scratch;
 mod simd;
 pub mod sort;
-mod stream;
 mod tasks;
 pub mod unique;
 

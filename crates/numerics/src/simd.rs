@@ -19,6 +19,17 @@ pub(crate) trait Simd: Copy {
 
     unsafe fn zero() -> Self::V;
     unsafe fn splat(x: f32) -> Self::V;
+    /// Asks for a line that will be read soon; any address will do.
+    #[inline(always)]
+    fn prefetch(p: *const f32) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint; it never faults, and SSE is part of x86-64.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
     unsafe fn load(p: *const f32) -> Self::V;
     unsafe fn store(p: *mut f32, v: Self::V);
     /// The first `n` numbers, zeros after them; nothing behind them is read.

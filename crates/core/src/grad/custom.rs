@@ -47,7 +47,7 @@ pub fn custom_vjp(
 }
 
 /// `y` with a rule that gives the gradients for `inputs`.
-pub(super) fn with_vjp(
+pub(crate) fn with_vjp(
     rule: Arc<dyn VjpRule>,
     y: &Tensor,
     inputs: &[&Tensor],

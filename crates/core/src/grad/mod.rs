@@ -9,7 +9,7 @@
 //! variables that got no gradient, with the operation that cut them off.
 
 mod checkpoint;
-mod custom;
+pub(crate) mod custom;
 mod edit;
 mod functional;
 mod gradcheck;

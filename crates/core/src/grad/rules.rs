@@ -2,8 +2,8 @@
 
 use super::{linalg_rules, no_gradient, scan_rules};
 use crate::{
-    Error, ErrorKind, Result, Tensor,
-    op::{Conv, ConvKind, HostOp, Op, ReduceOp, ScanOp, ScatterMode, ewise::Vjp},
+    Error, ErrorKind, Result, Shape, Tensor,
+    op::{Conv, ConvKind, HostOp, MaxPool, Op, ReduceOp, ScanOp, ScatterMode, ewise::Vjp},
     view::ViewOp,
 };
 use smallvec::SmallVec;
@@ -202,6 +202,28 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
             Err(no_gradient(y, ": positions are integers"))
         }
         HostOp::Linalg(l) => linalg_rules::apply(*l, g, y, x, needs),
+        HostOp::MaxPool(which, pool) => {
+            let make = |which: MaxPool, v: &Tensor, shape: &Shape| {
+                g.make(Op::Host(HostOp::MaxPool(which, pool.clone())), &[&x[0], v], shape.clone(), g.dtype())
+            };
+            // Where the largest elements are does not depend on x, almost everywhere.
+            let none = || needs[0].then(|| x[0].zeros_like());
+            Ok(match which {
+                MaxPool::Max => Parts::from_iter([Some(make(MaxPool::Grad, g, x[0].shape()))]),
+                MaxPool::Pick => Parts::from_iter([none(), Some(make(MaxPool::Grad, g, x[0].shape()))]),
+                MaxPool::Grad => Parts::from_iter([none(), Some(make(MaxPool::Pick, g, x[1].shape()))]),
+            })
+        }
+        HostOp::TakeRows => {
+            let dx = g.make(Op::Host(HostOp::AddRows), &[g, &x[1]], x[0].shape().clone(), g.dtype());
+            Ok(Parts::from_iter([Some(dx), None]))
+        }
+        HostOp::AddRows => {
+            let dx = g.make(Op::Host(HostOp::TakeRows), &[g, &x[1]], x[0].shape().clone(), g.dtype());
+            Ok(Parts::from_iter([Some(dx), None]))
+        }
+        // They read constants: the tensor made of them has a rule of its own.
+        HostOp::Attention(_) | HostOp::AttentionGrad(_) => Err(no_gradient(y, "")),
     }
 }
 

@@ -195,7 +195,10 @@ impl Batch {
                 HostOp::SearchSorted { .. } => self.searchsorted(t, &inputs[0], &inputs[1])?,
                 HostOp::Mode if inputs[0].rank() > 0 => same(node.op.clone()),
                 HostOp::Mode => self.one_by_one(t, &lifted())?,
-                HostOp::Linalg(_) => same(node.op.clone()),
+                HostOp::Linalg(_) | HostOp::MaxPool(..) => same(node.op.clone()),
+                HostOp::TakeRows | HostOp::AddRows | HostOp::Attention(_) | HostOp::AttentionGrad(_) => {
+                    self.one_by_one(t, &lifted())?
+                }
             },
             Op::Custom(_) => self.one_by_one(t, &lifted())?,
             Op::WithVjp(rule) => same(Op::WithVjp(Arc::new(Batched(rule.clone())))),

@@ -1,6 +1,11 @@
 //! Operations that are library routines rather than loops of the kernel language: scans, sorting, scattering, searching
 //! and matrix factorisations. They read contiguous arrays; a device without its own routine runs them on the host.
 
+use crate::Shape;
+use gradus_numerics::pool::Pool;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
 /// A library routine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostOp {
@@ -34,6 +39,51 @@ pub enum HostOp {
     Mode,
     /// A matrix routine on the last two axes.
     Linalg(Linalg),
+    /// The maxima of windows over the last two axes, f32: see [`MaxPool`].
+    MaxPool(MaxPool, Arc<Pool>),
+    /// `([rows, n], [k]) -> [k, n]`: rows of a table.
+    TakeRows,
+    /// `([k, n], [k]) -> [rows, n]`: zeros, with rows added up where the index says.
+    AddRows,
+    /// `(q, k, v[, mask]) -> flat`: attention, f32, then the logarithm of each row's sum.
+    Attention(Arc<Attention>),
+    /// `(q, k, v[, mask], what Attention gave, gradient) -> flat`: the gradients for q, k and v one after the other.
+    AttentionGrad(Arc<Attention>),
+}
+
+/// Which of the maps that belong to maximum pooling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MaxPool {
+    /// `(x)`: the largest of each window.
+    Max,
+    /// `(x, values)`: the value that stands where the largest of each window of x is.
+    Pick,
+    /// `(x, gradient)`: each window's gradient at the place of its largest element.
+    Grad,
+}
+
+/// An attention's sizes. A mask is bool or f32.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attention {
+    /// The axes before the last two, which all inputs share.
+    pub lead: Shape,
+    /// Queries, keys, numbers of a query, numbers of a value.
+    pub sizes: [usize; 4],
+    /// The factor of the scores, as bits.
+    pub scale: u32,
+    /// A query sees the keys up to its own position.
+    pub causal: bool,
+    /// Whether there is a mask.
+    pub masked: bool,
+    /// The strides of the inputs, which a plan fills in.
+    pub strides: Vec<SmallVec<[isize; 6]>>,
+}
+
+impl Attention {
+    /// Matrices.
+    pub fn batch(&self) -> usize {
+        self.lead.numel()
+    }
 }
 
 /// A running combination.
@@ -110,6 +160,29 @@ pub enum Linalg {
 }
 
 impl HostOp {
+    /// Whether inputs may be views whose last axis is contiguous.
+    pub fn takes_rows(&self) -> bool {
+        matches!(self, HostOp::Attention(_) | HostOp::AttentionGrad(_))
+    }
+
+    /// The routine with the strides of its inputs, where it wants to know them.
+    pub fn with_strides(&self, strides: impl Iterator<Item = SmallVec<[isize; 6]>>) -> HostOp {
+        let fill = |a: &Arc<Attention>| Arc::new(Attention { strides: strides.collect(), ..(**a).clone() });
+        match self {
+            HostOp::Attention(a) => HostOp::Attention(fill(a)),
+            HostOp::AttentionGrad(a) => HostOp::AttentionGrad(fill(a)),
+            HostOp::Scan { .. }
+            | HostOp::Argsort { .. }
+            | HostOp::Scatter { .. }
+            | HostOp::SearchSorted { .. }
+            | HostOp::Mode
+            | HostOp::Linalg(_)
+            | HostOp::MaxPool(..)
+            | HostOp::TakeRows
+            | HostOp::AddRows => self.clone(),
+        }
+    }
+
     /// The name graphs show.
     pub fn name(&self) -> &'static str {
         match self {
@@ -139,6 +212,13 @@ impl HostOp {
                 Linalg::Pinv => "pinv",
                 Linalg::Exp => "matrix_exp",
             },
+            HostOp::MaxPool(MaxPool::Max, _) => "max_pool",
+            HostOp::MaxPool(MaxPool::Pick, _) => "max_pool_pick",
+            HostOp::MaxPool(MaxPool::Grad, _) => "max_pool_grad",
+            HostOp::TakeRows => "take_rows",
+            HostOp::AddRows => "add_rows",
+            HostOp::Attention(_) => "scaled_dot_product_attention",
+            HostOp::AttentionGrad(_) => "attention_grad",
         }
     }
 }

@@ -9,7 +9,7 @@ pub use gradus_math::block;
 
 pub use conv::{Conv, ConvKind, ConvParams};
 pub use custom::{Array, CustomOp, VjpRule};
-pub use host::{HostOp, Linalg, ScanOp, ScatterMode};
+pub use host::{Attention, HostOp, Linalg, MaxPool, ScanOp, ScatterMode};
 
 use crate::{DType, Scalar, VarId, graph::VarCell, view::ViewOp};
 use ewise::Ewise;

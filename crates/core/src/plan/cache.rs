@@ -208,6 +208,17 @@ impl Builder<'_> {
             Opaque::Conv(spec) => {
                 Step::Conv { spec: spec.clone(), dtype: item.dtype, args: [inputs[0], inputs[1], out], node }
             }
+            Opaque::Host(op) if op.takes_rows() => {
+                let mut args = with_types(inputs);
+                // The routine gets all that a view spans, and its strides.
+                for ((_, _, shape), e) in args.iter_mut().zip(&item.inputs) {
+                    let v = &e.view;
+                    let last: isize = v.shape.iter().zip(&v.strides).map(|(&n, &s)| (n as isize - 1) * s).sum();
+                    *shape = if v.shape.numel() == 0 { 0.into() } else { (last as usize + 1).into() };
+                }
+                let op = op.with_strides(item.inputs.iter().map(|e| e.view.strides.iter().copied().collect()));
+                Step::Host { op, args, node }
+            }
             Opaque::Host(op) => Step::Host { op: op.clone(), args: with_types(inputs), node },
             Opaque::Custom(op) => Step::Custom { op: op.clone(), args: with_types(inputs), node },
             Opaque::Cat(_) | Opaque::After => return Ok(()),

@@ -208,6 +208,7 @@ impl Lower {
             Kind::Opaque(Opaque::Matmul | Opaque::Cat(_)) => {
                 inputs.into_iter().map(|e| self.buffer(e, false, i)).collect()
             }
+            Kind::Opaque(Opaque::Host(h)) if h.takes_rows() => inputs.into_iter().map(|e| self.rows(e, i)).collect(),
             Kind::Opaque(Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_)) => {
                 inputs.into_iter().map(|e| self.buffer(e, true, i)).collect()
             }
@@ -254,6 +255,14 @@ impl Lower {
             && e.view.bounds.is_empty()
             && (!contiguous || e.view.is_contiguous());
         if fits { e } else { self.copy(e, i) }
+    }
+
+    /// An edge to a buffer whose last axis is contiguous, and whose strides are not negative.
+    fn rows(&mut self, e: Edge, i: usize) -> Edge {
+        let e = self.buffer(e, false, i);
+        let v = &e.view;
+        let last = v.shape.rank().checked_sub(1).is_none_or(|r| v.strides[r] == 1 || v.shape[r] <= 1);
+        if last && v.strides.iter().all(|&s| s >= 0) { e } else { self.copy(e, i) }
     }
 
     /// Moves the views of an edge before a pointwise item that nobody else reads, so that both fuse with the reader.

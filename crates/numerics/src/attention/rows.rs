@@ -202,5 +202,5 @@ dispatch! {
     /// # Safety
     ///
     /// Rows are that long on both sides.
-    pub(super) unsafe fn turn = turn_body(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize)
+    pub(crate) unsafe fn turn = turn_body(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize)
 }

@@ -49,13 +49,8 @@ impl Case {
                         let extra = match &self.mask {
                             None => 0.0,
                             Some((add, _, true)) => f64::from(add[m]),
-                            Some((_, keep, false)) => {
-                                if keep[m] == 0 {
-                                    f64::NEG_INFINITY
-                                } else {
-                                    0.0
-                                }
-                            }
+                            Some((_, keep, false)) if keep[m] == 0 => f64::NEG_INFINITY,
+                            Some((_, _, false)) => 0.0,
                         };
                         if a.causal && j > i { f64::NEG_INFINITY } else { dot * f64::from(a.scale) + extra }
                     })

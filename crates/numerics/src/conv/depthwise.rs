@@ -1,8 +1,13 @@
 //! Convolution where every channel has its own kernel: planes are handled directly.
 
+mod planes;
+
+use super::ConvParams;
 use super::patches::{Geometry, kernel_elements};
 use crate::element::Real;
+use crate::epilogue::Epilogue;
 use crate::lanes::PARALLEL_WORK;
+use crate::simd::Isa;
 use rayon::prelude::*;
 
 /// For every kernel element, and every output row it reaches, calls `f` with the element's
@@ -100,4 +105,45 @@ fn dot<T: Real>(a: &[T], b: &[T]) -> T {
         }
     }
     sums.into_iter().sum::<T>().add(rest)
+}
+
+/// The forward convolution of `f32` by vectors; `false` where there is no kernel for it.
+pub(super) fn forward_f32(
+    isa: Isa,
+    g: &Geometry,
+    channels: usize,
+    x: &[f32],
+    w: &[f32],
+    y: &mut [f32],
+    e: &Epilogue<'_>,
+) -> bool {
+    planes::forward(isa, g, channels, x, w, false, y, e)
+}
+
+/// The gradient for the input by vectors, for unit strides: a convolution with turned kernels.
+pub(super) fn input_grad_f32(isa: Isa, g: &Geometry, channels: usize, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    if g.params.stride != [1; 3] {
+        return false;
+    }
+    let reach = [0, 1, 2].map(|d| (g.kernel[d] - 1) * g.params.dilation[d]);
+    let pad = [0, 1, 2].map(|d| reach[d].checked_sub(g.params.padding[d].0));
+    let [Some(a), Some(b), Some(c)] = pad else { return false };
+    let params = ConvParams { padding: [(a, 0), (b, 0), (c, 0)], ..g.params };
+    let back = Geometry { input: g.output, kernel: g.kernel, output: g.input, params };
+    if g.inputs() == 0 {
+        return true;
+    }
+    planes::forward(isa, &back, channels, grad, w, true, dx, &Epilogue::default())
+}
+
+/// The gradient for the kernels by vectors; `false` where there is no kernel for it.
+pub(super) fn weight_grad_f32(
+    isa: Isa,
+    g: &Geometry,
+    channels: usize,
+    x: &[f32],
+    grad: &[f32],
+    dw: &mut [f32],
+) -> bool {
+    planes::weight_grad(isa, g, channels, x, grad, dw)
 }

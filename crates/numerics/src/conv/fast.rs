@@ -1,16 +1,15 @@
 //! The choice of an algorithm for `f32`.
 
-use super::direct;
 use super::winograd::{self, Plan, Weights};
 use super::{ConvParams, Problem};
+use super::{depthwise, direct};
 use crate::epilogue::Epilogue;
 use crate::simd::Isa;
 
 /// The sizes for Winograd's algorithm, where it can be used.
 fn winograd_plan(p: &Problem) -> Option<Plan> {
     let g = &p.geometry;
-    let fits = p.groups == 1
-        && g.kernel == [1, 3, 3]
+    let fits = g.kernel == [1, 3, 3]
         && g.params.stride == [1; 3]
         && g.params.dilation == [1; 3]
         && g.input[0] == 1
@@ -24,16 +23,20 @@ fn winograd_plan(p: &Problem) -> Option<Plan> {
         input: (g.input[1], g.input[2]),
         output: (g.output[1], g.output[2]),
         pad: (g.params.padding[1].0, g.params.padding[2].0),
+        group: (0, p.groups),
     })
 }
 
 /// The forward convolution, if there is a fast algorithm for it.
 pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32], e: &Epilogue<'_>) -> bool {
+    assert_eq!(w.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
     e.check(p.groups * p.o, y.len());
     if let Some(plan) = winograd_plan(p).filter(Plan::pays) {
-        assert_eq!(w.len(), p.o * p.c * 9, "the weights' size");
-        let w = Weights { data: w, row: p.c * 9, inner: 9, flip: false };
-        winograd::convolve(isa, &plan, x, &w, y, e);
+        for (group, w) in w.chunks_exact(p.o * p.c * 9).enumerate() {
+            let w = Weights { data: w, row: p.c * 9, inner: 9, flip: false };
+            winograd::convolve(isa, &Plan { group: (group, p.groups), ..plan }, x, &w, y, e);
+        }
+    } else if p.is_depthwise() && depthwise::forward_f32(isa, &p.geometry, p.groups, x, w, y, e) {
     } else if p.is_depthwise() && e.is_none() {
         return false;
     } else {
@@ -44,6 +47,7 @@ pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32]
 
 /// The gradient for the input, if there is a fast algorithm for it.
 pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    assert_eq!(w.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
     if let Some(plan) = winograd_plan(p) {
         // A convolution of the gradient with the kernels turned, from outputs to inputs.
         let plan = Plan {
@@ -55,21 +59,29 @@ pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mu
             ..plan
         };
         if plan.pays() {
-            assert_eq!(w.len(), p.o * p.c * 9, "the weights' size");
-            let w = Weights { data: w, row: 9, inner: p.c * 9, flip: true };
-            winograd::convolve(isa, &plan, grad, &w, dx, &Epilogue::default());
+            for (group, w) in w.chunks_exact(p.o * p.c * 9).enumerate() {
+                let plan = Plan { group: (group, p.groups), ..plan };
+                let w = Weights { data: w, row: 9, inner: p.c * 9, flip: true };
+                winograd::convolve(isa, &plan, grad, &w, dx, &Epilogue::default());
+            }
             return true;
         }
     }
-    !p.is_depthwise() && direct::input_grad(isa, p, grad, w, dx)
+    if p.is_depthwise() {
+        return depthwise::input_grad_f32(isa, &p.geometry, p.groups, grad, w, dx);
+    }
+    direct::input_grad(isa, p, grad, w, dx)
 }
 
 /// The gradient for the weights, if there is a fast algorithm for it.
 pub(super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) -> bool {
+    assert_eq!(dw.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
     if let Some(plan) = winograd_plan(p).filter(Plan::pays) {
-        winograd::weight_grad(isa, &plan, x, grad, dw);
+        for (group, dw) in dw.chunks_exact_mut(p.o * p.c * 9).enumerate() {
+            winograd::weight_grad(isa, &Plan { group: (group, p.groups), ..plan }, x, grad, dw);
+        }
     } else if p.is_depthwise() {
-        return false;
+        return depthwise::weight_grad_f32(isa, &p.geometry, p.groups, x, grad, dw);
     } else {
         direct::weight_grad(isa, p, x, grad, dw);
     }

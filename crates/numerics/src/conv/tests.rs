@@ -122,6 +122,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
+    fn f32_depthwise_matches_f64(seed: u64, (x, w, p) in problem(), channels in 1usize..9) {
+        let x = [x[0], channels, 1, x[3], x[4] + 14];
+        let padding = [(0, 0), p.padding[1], p.padding[2]];
+        check_f32(seed, x, [channels, 1, 1, w[3], w[4]], &ConvParams { groups: channels, padding, ..p });
+    }
+
+    #[test]
     fn f32_matches_f64(seed: u64, (x, w, p) in problem(), wider in 1usize..30) {
         // More channels than `problem` has, so that there are whole tiles of the kernels.
         check_f32(seed, [x[0], x[1] * wider, x[2], x[3], x[4]], [w[0] * wider, w[1] * wider, w[2], w[3], w[4]], &p);
@@ -157,6 +164,13 @@ fn special_cases_match() {
     check(5, [2, 300, 1, 3, 3], [4, 300, 1, 1, 1], &ConvParams::default());
     check(6, [2, 2, 1, 1, 3], [2, 2, 1, 1, 5], &ConvParams::default()); // kernel too large
     check(7, [1, 1, 1, 1, 2], [1, 1, 1, 1, 2], &ConvParams { padding: [(0, 0), (0, 0), (9, 9)], ..pad });
+}
+
+#[test]
+fn f32_in_groups() {
+    let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], groups: 3, ..ConvParams::default() };
+    check_f32(1, [3, 48, 1, 20, 21], [60, 16, 1, 3, 3], &pad);
+    check_f32(2, [2, 48, 1, 9, 9], [60, 16, 1, 3, 3], &ConvParams { stride: [1, 2, 2], ..pad });
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub(super) struct Plan {
     pub output: (usize, usize),
     /// Zeros above and left of the input; those below and right follow from the sizes.
     pub pad: (usize, usize),
+    /// Which of how many groups of that many channels each.
+    pub group: (usize, usize),
 }
 
 /// A row of points is padded, so that the rows of the points do not fall on the same cache lines.
@@ -43,6 +45,11 @@ fn padded(n: usize) -> usize {
 }
 
 impl Plan {
+    /// The plane of a channel of this group, of an array with `channels` a group.
+    fn plane(&self, channels: usize, image: usize, c: usize) -> usize {
+        (image * self.group.1 + self.group.0) * channels + c
+    }
+
     /// Tiles down and across an image.
     fn tiles(&self) -> (usize, usize) {
         (self.output.0.div_ceil(4), self.output.1.div_ceil(4))
@@ -52,8 +59,8 @@ impl Plan {
         self.images * self.tiles().0 * self.tiles().1
     }
 
-    /// Whether this takes less time than a product with unrolled patches; estimates in cycles of
-    /// a core with 16 lanes, from measurements.
+    /// Whether this should take less time than a product with unrolled patches: counted cycles of
+    /// a core with 16 lanes. The transforms' costs are estimates, not fitted.
     pub fn pays(&self) -> bool {
         if self.pad.0 > 2 || self.pad.1 > 2 || self.inner < 8 || self.outer < 8 || self.total() == 0 {
             return false;
@@ -96,9 +103,9 @@ impl Plan {
 /// Convolves `x` with the weights into `y`.
 pub(super) fn convolve(isa: Isa, p: &Plan, x: &[f32], w: &Weights<'_>, y: &mut [f32], e: &Epilogue<'_>) {
     assert!(w.data.len() > (p.outer - 1) * w.row + (p.inner - 1) * w.inner + 8);
-    assert_eq!(x.len(), p.images * p.inner * p.input.0 * p.input.1);
-    assert_eq!(y.len(), p.images * p.outer * p.output.0 * p.output.1);
-    e.check(p.outer, y.len());
+    assert_eq!(x.len(), p.images * p.group.1 * p.inner * p.input.0 * p.input.1);
+    assert_eq!(y.len(), p.images * p.group.1 * p.outer * p.output.0 * p.output.1);
+    e.check(p.group.1 * p.outer, y.len());
     let y = Shared::new(y);
     let (down, across) = p.tiles();
     let all = p.images * down;
@@ -225,7 +232,7 @@ impl Block<'_> {
         let mut work = scratch::take(biggest.scratch());
         for c in channels {
             p.runs(p.input, first, count, |image, run, at| {
-                let plane = &x[(image * p.inner + c) * size..][..size];
+                let plane = &x[p.plane(p.inner, image, c) * size..][..size];
                 // SAFETY: the plane has the run's size, and `v` room for `row` tiles a channel.
                 unsafe {
                     let to = v.add(c * self.row + at);
@@ -289,13 +296,15 @@ impl Block<'_> {
                 let points = m.as_ptr().add((channel - channels.start) * self.row);
                 tiles::output(isa, tiles, points, self.m_point(), planes.as_mut_ptr());
                 p.runs(p.output, first, count, |image, run, at| {
-                    let place = Place { channel, plane: (image * p.outer + channel) * p.output.0 * p.output.1 };
+                    let plane = p.plane(p.outer, image, channel);
+                    let place =
+                        Place { channel: p.group.0 * p.outer + channel, plane: plane * p.output.0 * p.output.1 };
                     tiles::write(isa, &run, planes.as_ptr().add(at), pitch, e, place, y.ptr());
                     let width = p.output.1;
                     let rows = 4 * run.first..p.output.0.min(4 * (run.first + run.rows));
                     let columns = rows.start * width..rows.end * width;
                     let from = y.ptr().add(place.plane + columns.start);
-                    e.call(image * p.outer + channel, columns, from);
+                    e.call(plane, columns, from);
                 });
             }
         }

@@ -228,6 +228,9 @@ fn short_sides_match_in_all_layouts() {
         (5, 64, 1100),
         (1, 1, 90_000),
         (1, 70, 3),
+        (40, 100, 600),
+        (17, 16, 16),
+        (300, 97, 33),
     ];
     for (m, n, k) in sizes {
         let d = Dims::new(m, n, k);

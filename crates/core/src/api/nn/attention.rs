@@ -1,5 +1,6 @@
 //! Linear and bilinear maps, and attention.
 
+use super::flash::fused;
 use crate::api::same_device;
 use crate::{DType, Error, Result, Shape, Tensor, op::ReduceOp};
 
@@ -98,6 +99,9 @@ impl Tensor {
         options: &AttentionOptions,
     ) -> Result<Tensor> {
         let (q, k, v) = check_attention(self, key, value, options)?;
+        if let Some(out) = fused(&q, &k, &v, options)? {
+            return Ok(out);
+        }
         let (weights, _) = attention_weights(&q, &k, options)?;
         let out = weights.matmul(&v)?;
         let shape: Shape = out.dims().iter().copied().collect();

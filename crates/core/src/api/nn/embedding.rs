@@ -2,8 +2,8 @@
 
 use crate::api::same_device;
 use crate::{
-    DType, Error, ErrorKind, Result, Shape, Tensor,
-    op::{ReduceOp, ScatterMode},
+    DType, Device, Error, ErrorKind, Result, Shape, Tensor,
+    op::{HostOp, Op, ReduceOp, ScatterMode},
 };
 
 /// How [`Tensor::embedding_with`] works.
@@ -65,6 +65,11 @@ impl Tensor {
     pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
         let (_, dim) = self.check_table("embedding", indices)?;
         let index = indices.as_index("embedding")?;
+        if self.device() == Device::cpu() && index.numel() > 0 {
+            let flat = index.reshape_to(&index.numel().into());
+            let rows = self.make(Op::Host(HostOp::TakeRows), &[self, &flat], [index.numel(), dim].into(), self.dtype());
+            return Ok(rows.reshape_to(&index.shape().inserted(index.rank(), dim)));
+        }
         let flat = index.reshape_to(&[index.numel(), 1].into()).expand_to(&[index.numel(), dim].into());
         Ok(self.gather(0, &flat)?.reshape_to(&index.shape().inserted(index.rank(), dim)))
     }

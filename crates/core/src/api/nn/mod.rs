@@ -8,6 +8,7 @@ pub(crate) mod ctc;
 pub(crate) mod distance;
 pub(crate) mod dropout;
 pub(crate) mod embedding;
+mod flash;
 pub(crate) mod grid;
 pub(crate) mod loss;
 pub(crate) mod loss_class;

@@ -4,8 +4,13 @@ use crate::api::{
     sizes::Sizes,
     window::{Window, check_spatial, inside, joined, windows, with_lead},
 };
-use crate::{DType, Error, Result, Scalar, Shape, Tensor, is_grad_enabled, op::ReduceOp};
+use crate::{
+    DType, Device, Error, Result, Scalar, Shape, Tensor, is_grad_enabled,
+    op::{HostOp, MaxPool, Op, ReduceOp},
+};
+use gradus_numerics::pool::{self, Pool};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Options of maximum pooling.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -162,6 +167,12 @@ fn max_pool(
     let ws = fit(op, x, d, kernel, o.stride.as_ref(), [&o.padding, &o.dilation], o.ceil_mode)?;
     let shape = with_lead(x, d, ws.iter().map(|w| w.out));
     let flat = joined(x, d);
+    if let (false, Some(pool)) = (indices, direct(x, &ws)) {
+        let lead = Shape::from([flat.dims()[0]]);
+        let outs: Shape = lead.iter().copied().chain(ws.iter().map(|w| w.out)).collect();
+        let op = Op::Host(HostOp::MaxPool(MaxPool::Max, Arc::new(pool)));
+        return Ok((flat.make(op, &[&flat], outs, x.dtype()).reshape_to(&shape), None));
+    }
     let mask = inside(&flat, &ws)?;
     let mut best = Best::of(&windows(&flat.detach(), &ws)?, mask.as_ref(), d)?;
     // A dilated window can have elements on both sides of the input and none in it.
@@ -182,6 +193,26 @@ fn max_pool(
     axes.reverse();
     let (y, at) = best.pick(&flat, &axes)?;
     Ok((y.reshape_to(&shape), Some(at.reshape_to(&shape))))
+}
+
+/// The windows of the CPU's own kernel, where it has one: f32, one or two axes, and no window that sees nothing.
+fn direct(x: &Tensor, ws: &[Window]) -> Option<Pool> {
+    let of = |w: &Window| pool::Window {
+        n: w.n,
+        size: w.size,
+        stride: w.stride,
+        padding: w.padding,
+        dilation: w.dilation,
+        out: w.out,
+    };
+    let fits =
+        x.device() == Device::cpu() && x.dtype() == DType::F32 && !ws.iter().any(|w| w.dilation > 1 && w.overhangs());
+    let windows = match ws {
+        [w] => [pool::Window { n: 1, size: 1, stride: 1, padding: 0, dilation: 1, out: 1 }, of(w)],
+        [h, w] => [of(h), of(w)],
+        _ => return None,
+    };
+    fits.then_some(Pool { windows })
 }
 
 /// The least value of a tensor's element type: what a maximum starts from.

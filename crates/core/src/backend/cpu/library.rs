@@ -1,5 +1,6 @@
 //! Library routines on host memory: from typed bytes to the numerics crate.
 
+use super::fused::{self, add_rows, take_rows};
 use crate::{
     DType, Element, Error, ErrorKind, Result, Shape, Tensor,
     op::{Array, HostOp, Linalg, ScanOp, ScatterMode},
@@ -49,16 +50,21 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
             DType::F32 => linalg::<f32>(*l, inputs, out, spec),
             d => Err(Error::dtype(op.name(), &[d], format!("needs f32 or f64, not {d}"))),
         },
+        HostOp::MaxPool(which, pool) => fused::max_pool(*which, pool, inputs, out),
+        HostOp::TakeRows => numeric!(d, take_rows(inputs, out)),
+        HostOp::AddRows => numeric!(d, add_rows(inputs, out, &spec.1)),
+        HostOp::Attention(a) => fused::attention(a, inputs, out),
+        HostOp::AttentionGrad(a) => fused::attention_grad(a, inputs, out),
     }
 }
 
 /// Elements of an array; the element type was matched by the caller (bools pass as u8).
-fn of<'a, T>(a: &Array<'a>) -> &'a [T] {
+pub(super) fn of<'a, T>(a: &Array<'a>) -> &'a [T] {
     // SAFETY: arrays are aligned, hold `numel` elements of the matched type, and any bits are a number.
     unsafe { std::slice::from_raw_parts(a.bytes.as_ptr().cast(), a.shape.numel()) }
 }
 
-fn out_of<T>(out: &mut [u8]) -> &mut [T] {
+pub(super) fn out_of<T>(out: &mut [u8]) -> &mut [T] {
     // SAFETY: as above; the slice is borrowed exclusively.
     unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), out.len() / size_of::<T>()) }
 }

@@ -3,6 +3,7 @@
 mod copy;
 mod exec;
 mod fold;
+mod fused;
 mod inst;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod jit;

@@ -39,8 +39,15 @@ fn run(isa: Isa, p: &Plan, x: &[f32], w: &[f32], g: &[f32], e: &Epilogue<'_>) ->
 fn check(seed: u64, n: usize, c: usize, o: usize, size: [usize; 2], pad: [(usize, usize); 2]) {
     let params = ConvParams { padding: [(0, 0), pad[0], pad[1]], ..ConvParams::default() };
     let Some([_, h, w]) = params.output_size([1, size[0], size[1]], [1, 3, 3]) else { return };
-    let plan =
-        Plan { images: n, inner: c, outer: o, input: (size[0], size[1]), output: (h, w), pad: (pad[0].0, pad[1].0) };
+    let plan = Plan {
+        images: n,
+        inner: c,
+        outer: o,
+        input: (size[0], size[1]),
+        output: (h, w),
+        pad: (pad[0].0, pad[1].0),
+        group: (0, 1),
+    };
     let mut r = Random(seed);
     let (xs, ws) = ([n, c, 1, size[0], size[1]], [o, c, 1, 3, 3]);
     let (x, k, g) = (r.f32s(xs.iter().product()), r.f32s(ws.iter().product()), r.f32s(n * o * h * w));
@@ -91,7 +98,7 @@ fn the_error_is_near_that_of_direct_sums() {
     let mut normal =
         |n: usize| -> Vec<f32> { (0..n).map(|_| (0..12).map(|_| r.unit()).sum::<f64>() as f32 / 2.0).collect() };
     let (x, k, g) = (normal(n * c * s * s), normal(c * c * 9), normal(n * c * s * s));
-    let plan = Plan { images: n, inner: c, outer: c, input: (s, s), output: (s, s), pad: (1, 1) };
+    let plan = Plan { images: n, inner: c, outer: c, input: (s, s), output: (s, s), pad: (1, 1), group: (0, 1) };
     let params = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], ..ConvParams::default() };
     let (xs, ws) = ([n, c, 1, s, s], [c, c, 1, 3, 3]);
     let mut y = vec![0.0; g.len()];
@@ -104,7 +111,7 @@ fn the_error_is_near_that_of_direct_sums() {
 fn threads_do_not_change_a_bit() {
     let mut r = Random(8);
     for (n, c, o, h, w) in [(6, 20, 24, 30, 31), (2, 40, 200, 9, 8), (9, 64, 64, 40, 40)] {
-        let plan = Plan { images: n, inner: c, outer: o, input: (h, w), output: (h, w), pad: (1, 1) };
+        let plan = Plan { images: n, inner: c, outer: o, input: (h, w), output: (h, w), pad: (1, 1), group: (0, 1) };
         let (x, k, g) = (r.f32s(n * c * h * w), r.f32s(o * c * 9), r.f32s(n * o * h * w));
         same_on_any_threads(|| {
             let got = run(Isa::detect(), &plan, &x, &k, &g, &Epilogue::default());
@@ -119,7 +126,7 @@ fn the_epilogue_is_applied_once() {
     let mut r = Random(4);
     let (x, k, g) = (r.f32s(n * c * s * s), r.f32s(o * c * 9), r.f32s(n * o * s * s));
     let (scale, bias, residual) = (r.f32s(o), r.f32s(o), r.f32s(g.len()));
-    let plan = Plan { images: n, inner: c, outer: o, input: (s, s), output: (s, s), pad: (1, 1) };
+    let plan = Plan { images: n, inner: c, outer: o, input: (s, s), output: (s, s), pad: (1, 1), group: (0, 1) };
     for activation in [Activation::None, Activation::Relu, Activation::LeakyRelu(0.1)] {
         for isa in Isa::every() {
             let plain = run(isa, &plan, &x, &k, &g, &Epilogue::default()).y;
@@ -151,7 +158,7 @@ fn what_comes_then_sees_every_element_once() {
     let (n, c, o, s) = (2, 9, 13, 11);
     let mut r = Random(4);
     let (x, k, g) = (r.f32s(n * c * s * s), r.f32s(o * c * 9), r.f32s(n * o * s * s));
-    let plan = Plan { images: n, inner: c, outer: o, input: (s, s), output: (s, s), pad: (1, 1) };
+    let plan = Plan { images: n, inner: c, outer: o, input: (s, s), output: (s, s), pad: (1, 1), group: (0, 1) };
     let plain = run(Isa::detect(), &plan, &x, &k, &g, &Epilogue::default()).y;
     let add = |row: usize, columns: std::ops::Range<usize>, part: &mut [f32]| {
         assert_eq!(columns.len(), part.len());

@@ -19,8 +19,8 @@ const GROUP: usize = 16;
 pub(in super::super) fn weight_grad(isa: Isa, p: &Plan, x: &[f32], grad: &[f32], dw: &mut [f32]) {
     let (down, across) = p.tiles();
     let all = p.images * down;
-    assert_eq!(x.len(), p.images * p.inner * p.input.0 * p.input.1);
-    assert_eq!(grad.len(), p.images * p.outer * p.output.0 * p.output.1);
+    assert_eq!(x.len(), p.images * p.group.1 * p.inner * p.input.0 * p.input.1);
+    assert_eq!(grad.len(), p.images * p.group.1 * p.outer * p.output.0 * p.output.1);
     assert_eq!(dw.len(), p.outer * p.inner * 9);
     let wanted = KEPT / (POINTS * (p.inner + p.outer)) / across;
     // Parts of equal length.
@@ -133,7 +133,7 @@ impl Sizes<'_> {
             let mut mine = scratch::take(POINTS * point + SLACK);
             for c in channels.clone() {
                 p.runs(p.input, first, count, |image, run, at| {
-                    let plane = &x[(image * p.inner + c) * size..][..size];
+                    let plane = &x[p.plane(p.inner, image, c) * size..][..size];
                     // SAFETY: the plane has the run's size, the buffer room for GROUP rows of tiles.
                     unsafe {
                         let to = mine.as_mut_ptr().add((c - channels.start) * self.tiles + at);
@@ -154,7 +154,7 @@ impl Sizes<'_> {
             let mut work = scratch::take(run.scratch());
             for o in t * 4..p.outer.min(t * 4 + 4) {
                 p.runs(p.output, first, count, |image, run, at| {
-                    let plane = &grad[(image * p.outer + o) * size..][..size];
+                    let plane = &grad[p.plane(p.outer, image, o) * size..][..size];
                     let run = Run { pad: (0, 0), ..run };
                     // SAFETY: as above; tasks write different channels.
                     unsafe {
