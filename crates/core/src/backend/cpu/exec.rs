@@ -285,6 +285,9 @@ impl Task<'_> {
                         // SAFETY: as above.
                         unsafe { self.calls(list, span, per)? };
                         j += span.n;
+                        if p.reseek {
+                            break;
+                        }
                     }
                 }
             }
