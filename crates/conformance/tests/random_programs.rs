@@ -58,7 +58,7 @@ fn report(result: Result<(), proptest::test_runner::TestError<Vec<u32>>>) {
     match result {
         Ok(()) => {}
         Err(proptest::test_runner::TestError::Fail(why, list)) => {
-            panic!("{why}\n{}", gradus_conformance::programs::describe(&list))
+            panic!("{why}\nprogram {list:?}\n{}", gradus_conformance::programs::describe(&list))
         }
         Err(e) => panic!("{e}"),
     }
@@ -135,7 +135,8 @@ fn gradients_do_not_depend_on_what_was_read_before() {
             prop_assert_eq!(got.len(), want.len());
             for (x, y) in want.iter().zip(&got) {
                 // Some step on the way may have been in f32.
-                within(x, y, 2e-4)?;
+                within(x, y, 2e-4)
+                    .map_err(|e| TestCaseError::fail(format!("{e} (read first: {read_first}, {mode:?})")))?;
             }
         }
         Ok(())

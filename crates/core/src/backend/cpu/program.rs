@@ -387,8 +387,12 @@ fn touched(k: &Kernel, passes: &[Pass], loops: &[jit::Loop]) -> (Vec<bool>, Vec<
                 for e in &loops[*l].entries {
                     match e {
                         jit::Entry::Register(v, _) => touched[*v] = true,
-                        // One bool for many elements is read as a block of them.
-                        jit::Entry::Value(x) if k.insts[x.v].dtype == DType::Bool => called[x.v] = true,
+                        // What comes as a pointer is read as a whole block, though it be one number in memory.
+                        jit::Entry::Value(x)
+                            if k.insts[x.v].dtype == DType::Bool || k.insts[x.v].level < Level::Elem =>
+                        {
+                            called[x.v] = true
+                        }
                         jit::Entry::Value(_) | jit::Entry::Memory(_) | jit::Entry::Accumulator(_) => {}
                     }
                 }
