@@ -97,7 +97,7 @@ fn train() -> Command {
         .subcommand_required(true)
         .subcommand_value_name("TASK")
         .disable_help_subcommand(true)
-        .subcommand(task("sine", "Fit a sine with one hidden layer of 64"))
+        .subcommand(task("sine", "Fit a sine with one hidden layer of 64 (an epoch is 100 steps)"))
         .subcommand(task("digits", "A convnet on the handwritten digits inside this program"))
         .subcommand(
             task("mnist", "MNIST: 28x28 digits")

@@ -40,7 +40,7 @@ impl Range {
 fn short(v: f64) -> String {
     match v.abs() {
         0.0 => "0".into(),
-        a if a >= 1e5 || a < 1e-3 => format!("{v:.0e}"),
+        a if !(1e-3..1e5).contains(&a) => format!("{v:.0e}"),
         a if a >= 100.0 => format!("{v:.0}"),
         a if a >= 1.0 => format!("{v:.2}"),
         _ => format!("{v:.3}"),

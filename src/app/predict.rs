@@ -149,7 +149,7 @@ fn from_array(path: &Path, t: &Tensor) -> Result<Vec<Image>, Failure> {
     } else {
         255.0
     };
-    if !(0.0..=255.0).contains(&most) || values.iter().any(|v| !(*v >= 0.0)) {
+    if !values.iter().all(|v| (0.0..=255.0).contains(v)) {
         return Err(wrong("pixels lie between 0 and 255".into()));
     }
     let image = |p: &[f32]| Image::new(c, h, w, p.iter().map(|v| v / scale).collect());

@@ -1,6 +1,6 @@
 //! Conformance checks of gradus against recorded results of other frameworks.
 //!
-//! [`opinfo`] runs PyTorch's operator samples, forward and gradient.
+//! [`opinfo`] runs PyTorch's operator samples, forward and gradient; [`fuzz`] damages files for every reader.
 
 pub mod fuzz;
 pub mod opinfo;

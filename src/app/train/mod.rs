@@ -54,11 +54,11 @@ pub fn run(task: &str, m: &ArgMatches, out: &Out) -> Done {
     let settings = |d: Defaults| Settings::new(task, m, d);
     match task {
         "sine" => {
-            let d = Defaults { epochs: 2000, batch_size: 256, lr: 1e-2, out: "gradus-sine.safetensors" };
+            let d = Defaults { epochs: 20, batch_size: 256, lr: 1e-2, out: "gradus-sine.safetensors" };
             sine::run(&settings(d)?, out)
         }
         "digits" => {
-            let d = Defaults { epochs: 30, batch_size: 64, lr: 5e-3, out: "gradus-digits.safetensors" };
+            let d = Defaults { epochs: 24, batch_size: 64, lr: 5e-3, out: "gradus-digits.safetensors" };
             classify::digits(&settings(d)?, out)
         }
         "mnist" => {

@@ -11,6 +11,9 @@ use gradus::{
 };
 use std::time::Instant;
 
+/// Steps over all points that count as an epoch.
+const EPOCH: u64 = 100;
+
 /// `gradus train sine`
 pub fn run(s: &Settings, out: &Out) -> Done {
     let model = Sequential::from((Linear::new(1, 64), Tanh, Linear::new(64, 1)));
@@ -19,12 +22,12 @@ pub fn run(s: &Settings, out: &Out) -> Done {
     Tensor::eval_all(&[&x, &y])?;
     out.say(format!("sine: {} points, a network 1-64-1 of {} parameters", s.batch_size, model.num_parameters()));
     let mut opt = Adam::new(&model.parameters(), s.lr);
-    let schedule = LrScheduler::new(&mut opt, Schedule::Cosine { t_max: s.epochs, eta_min: 0.0 })?;
+    let schedule = LrScheduler::new(&mut opt, Schedule::Cosine { t_max: s.epochs * EPOCH, eta_min: 0.0 })?;
     let began = Instant::now();
-    let trainer = Trainer::new(opt).schedule(schedule, Per::Epoch);
+    let trainer = Trainer::new(opt).schedule(schedule, Per::Step);
     let report = s
         .equip(trainer, || model.state_dict(), |state| model.load_state_dict(state), 500)?
-        .fit(|_| [()], |()| Ok((model.forward(&x)? - &y).square().mean()))?;
+        .fit(|_| 0..EPOCH, |_| Ok((model.forward(&x)? - &y).square().mean()))?;
     let seconds = began.elapsed().as_secs_f64();
     let fit = no_grad(|| model.forward(&x))?;
     let worst = (&fit - &y).abs().max()?.item::<f64>()?;

@@ -12,33 +12,38 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 /// Leaves the bytes as they are.
-pub fn nothing(_: &mut Vec<u8>, _: &[u8]) {}
+pub fn nothing(bytes: Vec<u8>, _: &[u8]) -> Vec<u8> {
+    bytes
+}
 
 /// The length of a JSON header that grew or shrank.
-pub fn safetensors(bytes: &mut Vec<u8>, original: &[u8]) {
+pub fn safetensors(mut bytes: Vec<u8>, original: &[u8]) -> Vec<u8> {
     let grown = bytes.len() as i64 - original.len() as i64;
     if let Some(len) = le(original, 0, 8) {
-        put(bytes, 0, &(len as i64 + grown).to_le_bytes());
+        put(&mut bytes, 0, &(len as i64 + grown).to_le_bytes());
     }
+    bytes
 }
 
 /// The length of a header line.
-pub fn npy(bytes: &mut Vec<u8>, original: &[u8]) {
+pub fn npy(mut bytes: Vec<u8>, original: &[u8]) -> Vec<u8> {
     let grown = bytes.len() as i64 - original.len() as i64;
     if let (Some(len), true) = (le(original, 8, 2), original.starts_with(b"\x93NUMPY\x01")) {
-        put(bytes, 8, &((len as i64 + grown) as u16).to_le_bytes());
+        put(&mut bytes, 8, &((len as i64 + grown) as u16).to_le_bytes());
     }
+    bytes
 }
 
 /// The place of a zip's directory, and the checksums of what is stored.
-pub fn zip(bytes: &mut Vec<u8>, _: &[u8]) {
+pub fn zip(mut bytes: Vec<u8>, _: &[u8]) -> Vec<u8> {
     let find = |bytes: &[u8], what: &[u8]| bytes.windows(4).position(|w| w == what);
     if let (Some(end), Some(directory)) =
-        (bytes.windows(4).rposition(|w| w == b"PK\x05\x06"), find(bytes, b"PK\x01\x02"))
+        (bytes.windows(4).rposition(|w| w == b"PK\x05\x06"), find(&bytes, b"PK\x01\x02"))
     {
-        put(bytes, end + 16, &(directory as u32).to_le_bytes());
-        let _ = checksums(bytes, directory); // as far as the directory can be followed
+        put(&mut bytes, end + 16, &(directory as u32).to_le_bytes());
+        let _ = checksums(&mut bytes, directory); // as far as the directory can be followed
     }
+    bytes
 }
 
 fn checksums(bytes: &mut [u8], mut at: usize) -> Option<()> {
@@ -55,20 +60,22 @@ fn checksums(bytes: &mut [u8], mut at: usize) -> Option<()> {
 }
 
 /// The checksum of each chunk, with lengths that lead to the next chunk's name where they do not.
-pub fn png(bytes: &mut Vec<u8>, _: &[u8]) {
+pub fn png(mut bytes: Vec<u8>, _: &[u8]) -> Vec<u8> {
     let mut at = 8;
     while let Some(len) = bytes.get(at..at + 4).map(|b| b.iter().fold(0usize, |n, &b| n << 8 | usize::from(b))) {
         let Some(content) = bytes.get(at + 4..(at + 8).saturating_add(len)) else { break };
         let crc = crc32fast::hash(content).to_be_bytes();
-        put(bytes, at + 8 + len, &crc);
+        put(&mut bytes, at + 8 + len, &crc);
         at += 12 + len;
     }
+    bytes
 }
 
 /// Packs a plain IDX file that was damaged, so that the damage lies under a right checksum; plain ones stay plain.
-pub fn idx(bytes: &mut Vec<u8>, original: &[u8]) {
-    if !original.starts_with(&[0x1f, 0x8b]) && bytes.len() % 2 == 0 {
-        *bytes = gzip(bytes);
+pub fn idx(bytes: Vec<u8>, original: &[u8]) -> Vec<u8> {
+    match !original.starts_with(&[0x1f, 0x8b]) && bytes.len().is_multiple_of(2) {
+        true => gzip(&bytes),
+        false => bytes,
     }
 }
 

@@ -40,10 +40,7 @@ impl Seeds {
             mutate::damage(&mut bytes, &self.files, &mut rng);
         }
         // Half of the time checksums and lengths are put right, so that the damage reaches what lies behind them.
-        if rng.chance(0.5) {
-            (self.reader.mend)(&mut bytes, &original);
-        }
-        bytes
+        if rng.chance(0.5) { (self.reader.mend)(bytes, &original) } else { bytes }
     }
 }
 

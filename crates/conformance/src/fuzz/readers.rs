@@ -28,7 +28,7 @@ pub struct Reader {
     /// The most bytes that may be held for a file.
     pub bound: fn(&[u8]) -> usize,
     /// Puts checksums and lengths right.
-    pub mend: fn(&mut Vec<u8>, &[u8]),
+    pub mend: fn(Vec<u8>, &[u8]) -> Vec<u8>,
 }
 
 const IO: &str = "crates/io/tests/data/regression";
