@@ -103,3 +103,11 @@ fn mode_is_the_smallest_of_the_most_frequent() {
     let (v, i) = x.mode(0, false).unwrap();
     assert_eq!((f64s(&v), i64s(&i)), (vec![1.0], vec![3]));
 }
+
+#[test]
+fn no_elements_in_a_shape_beyond_all_bounds() {
+    let t = Tensor::from_slice::<f32>(&[], [0, 1 << 40, 1 << 40]).unwrap();
+    assert!(t.to_vec::<f32>().unwrap().is_empty());
+    let t = Tensor::from_slice::<f32>(&[], [1 << 40, 1 << 40, 0]).unwrap();
+    assert!(t.to_bytes().unwrap().is_empty());
+}
