@@ -40,7 +40,7 @@ pub fn xor(steps: usize) -> f64 {
         let mut out = w[16].clone();
         for k in 0..4 {
             let h = (&w[3 * k] * a + &w[3 * k + 1] * b + &w[3 * k + 2]).tanh();
-            out = out + h * &w[12 + k];
+            out += h * &w[12 + k];
         }
         out
     };
