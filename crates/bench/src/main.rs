@@ -1,7 +1,10 @@
-//! `gradus-bench [--json] [names]`: the benchmark's workloads, one JSON line each.
+//! `gradus-bench [--json] [--profile] [names]`: the benchmark's workloads, one JSON line each.
 //!
 //! Warm up five times, then run for 1.5 s or 200 iterations (at least 7); the median and the minimum are reported.
+//! `--profile` says on standard error which steps the time goes to. `--against torch [--rounds N]` takes turns with
+//! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table.
 
+mod against;
 mod models;
 mod ops;
 mod training;
@@ -43,18 +46,44 @@ impl Bench {
         let n = times.len();
         let median = if n % 2 == 1 { times[n / 2] } else { (times[n / 2 - 1] + times[n / 2]) / 2.0 };
         let min = times[0];
-        println!(r#"{{"peer": "gradus", "work": "{name}", "ms": {median:.5}, "min_ms": {min:.5}, "iters": {n}}}"#);
+        let peak = against::peak_kb();
+        println!(
+            r#"{{"peer": "gradus", "work": "{name}", "ms": {median:.5}, "min_ms": {min:.5}, "iters": {n}, "peak_kb": {peak}}}"#
+        );
     }
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(bad) = args.iter().find(|a| a.starts_with("--") && *a != "--json" && *a != "--profile") {
-        eprintln!("no option {bad}; usage: gradus-bench [--json] [--profile] [names]");
-        std::process::exit(2);
+    let mut bench = Bench { names: vec![], profile: false };
+    let (mut against, mut rounds) = (false, 3);
+    let mut args = std::env::args().skip(1);
+    let wrong = |what: String| -> ! {
+        eprintln!("{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [names]");
+        std::process::exit(2)
+    };
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--json" => {}
+            "--profile" => bench.profile = true,
+            "--against" => match args.next().as_deref() {
+                Some("torch") => against = true,
+                other => wrong(format!("--against torch is what there is, not {other:?}")),
+            },
+            "--rounds" => match args.next().and_then(|n| n.parse().ok()) {
+                Some(n) if n > 0 => rounds = n,
+                _ => wrong("--rounds wants a number above zero".into()),
+            },
+            a if a.starts_with("--") => wrong(format!("no option {a}")),
+            _ => bench.names.push(arg),
+        }
     }
-    let profile = args.iter().any(|a| a == "--profile");
-    let bench = Bench { profile, names: args.into_iter().filter(|a| !a.starts_with("--")).collect() };
+    if against {
+        if let Err(e) = against::run(&bench.names, rounds) {
+            eprintln!("{e}");
+            std::process::exit(1);
+        }
+        return;
+    }
     if let Err(e) = training::run(&bench).and_then(|()| ops::run(&bench)) {
         eprintln!("{e}");
         std::process::exit(1);

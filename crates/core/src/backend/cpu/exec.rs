@@ -390,7 +390,7 @@ impl Task<'_> {
         let (p, from) = (self.p, self.m.pos[c]);
         let cursor = &p.cursors[c];
         // The same line for all of them, and it is there already.
-        let whole = cursor.lines.is_some_and(|(line, apart)| apart == 0 && s.from % line == 0);
+        let whole = cursor.lines.is_some_and(|(line, apart)| apart == 0 && s.from.is_multiple_of(line));
         if whole && self.m.filled[v] == (from, s.n) {
             return;
         }

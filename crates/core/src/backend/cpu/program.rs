@@ -193,7 +193,7 @@ impl Program {
         let blocks = match dims[..] {
             [.., lines, line] if (1..LONG_LINE).contains(&line) => {
                 // A reduction's chunks must end where lines do, and one line must fit a block.
-                let whole = style == Style::Columns || kernel.order.chunk % line == 0;
+                let whole = style == Style::Columns || kernel.order.chunk.is_multiple_of(line);
                 if whole && lines > 1 { Blocks::Lines(line) } else { Blocks::Across }
             }
             _ => Blocks::Along,

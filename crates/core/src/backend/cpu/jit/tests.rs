@@ -43,7 +43,7 @@ fn every_function_gives_the_bits_of_its_row() {
             continue; // masks: see below
         }
         let mut b = Body::default();
-        let ins: Vec<_> = (0..r.arity as usize)
+        let ins: Vec<_> = (0..r.arity)
             .map(|_| {
                 let p = b.pointer();
                 b.push(Vop::In(p))
@@ -55,7 +55,7 @@ fn every_function_gives_the_bits_of_its_row() {
         for n in (1..200).chain([x.len()]) {
             let (mut got, mut want) = (vec![7.0f32; n + 1], vec![7.0f32; n]);
             let sources = [&x, &y, &z].map(|s| s.as_ptr() as *mut u8);
-            let mut tables = sources[..r.arity as usize].to_vec();
+            let mut tables = sources[..r.arity].to_vec();
             tables.push(got.as_mut_ptr().cast());
             run(&b, &tables, n);
             let f = r.block(crate::DType::F32).expect("f32").get(Isa::detect());
