@@ -102,6 +102,10 @@ pub trait Backend: Send + Sync {
     }
     /// Waits for all work.
     fn sync(&self) -> Result<()>;
+    /// The implementation itself, for the crate it comes from.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// A device: a cheap handle to a backend, which lives as long as the process.

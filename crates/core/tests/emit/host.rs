@@ -175,7 +175,7 @@ impl Library {
                 }
                 What::Param(p) => (&raw mut cells[p]).cast(),
                 What::Flags => (&raw mut *flags).cast(),
-                What::Offset(_) => unreachable!("CUDA takes no offsets"),
+                What::Offset(_) | What::Scratch => unreachable!("one launch, and offsets are applied"),
             });
         }
         // SAFETY: the signature is the one written above; the pointers are those the entry point expects.
