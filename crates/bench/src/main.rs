@@ -1,7 +1,8 @@
-//! `gradus-bench [--json] [names]`: the benchmark's workloads, one JSON line each.
+//! `gradus-bench [--json] [--device cuda:N] [names]`: the benchmark's workloads, one JSON line each.
 //!
 //! Warm up five times, then run for 1.5 s or 200 iterations (at least 7); the median and the minimum are reported.
 
+mod gpu;
 mod ops;
 
 use std::time::Instant;
@@ -41,9 +42,18 @@ impl Bench {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(i) = args.iter().position(|a| a == "--device") {
+        let name = args.drain(i..args.len().min(i + 2)).nth(1).unwrap_or_default();
+        args.retain(|a| !a.starts_with("--"));
+        if let Err(e) = on_gpu(&name, args) {
+            eprintln!("{e}");
+            std::process::exit(1);
+        }
+        return;
+    }
     if let Some(bad) = args.iter().find(|a| a.starts_with("--") && *a != "--json") {
-        eprintln!("no option {bad}; usage: gradus-bench [--json] [names]");
+        eprintln!("no option {bad}; usage: gradus-bench [--json] [--device cuda:N] [names]");
         std::process::exit(2);
     }
     let bench = Bench { names: args.into_iter().filter(|a| !a.starts_with("--")).collect() };
@@ -51,4 +61,16 @@ fn main() {
         eprintln!("{e}");
         std::process::exit(1);
     }
+}
+
+/// The GPU's own list of workloads.
+fn on_gpu(name: &str, names: Vec<String>) -> gradus_core::Result<()> {
+    use gradus_core::{Device, Error};
+    use gradus_cuda::CudaDevice;
+    let number = match name.split_once(':').unwrap_or((name, "0")) {
+        ("cuda", n) => n.parse::<usize>().ok(),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there is cuda:N")))?;
+    gpu::run(Device::cuda(number)?, names)
 }

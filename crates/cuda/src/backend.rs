@@ -269,7 +269,8 @@ pub fn reset_peak_memory(device: &Device) -> Result<()> {
     with_backend(device, |c| lock(&c.pool).reset_peak())
 }
 
-fn with_backend<R>(device: &Device, f: impl FnOnce(&Cuda) -> R) -> Result<R> {
+/// Calls `f` with the backend of a CUDA device.
+pub(crate) fn with_backend<R>(device: &Device, f: impl FnOnce(&Cuda) -> R) -> Result<R> {
     let name = device.backend().name().to_string();
     let backend = device.backend().as_any().and_then(|a| a.downcast_ref::<Cuda>());
     backend.map(f).ok_or_else(|| device_error(format!("{name} is no CUDA device")))

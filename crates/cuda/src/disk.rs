@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
@@ -38,11 +38,6 @@ impl Disk {
                 .map(|c| c.join("gradus")),
         };
         Disk(folder.map(|f| f.join("cuda")))
-    }
-
-    /// A given folder.
-    pub fn at(folder: &Path) -> Disk {
-        Disk(Some(folder.to_path_buf()))
     }
 
     fn file(&self, key: u128) -> Option<PathBuf> {
@@ -81,7 +76,7 @@ mod tests {
     #[test]
     fn what_is_put_is_got_and_damage_is_absence() {
         let folder = std::env::temp_dir().join(format!("gradus-disk-{}", std::process::id()));
-        let disk = Disk::at(&folder);
+        let disk = Disk(Some(folder.clone()));
         let key = hash(&[b"a program", b"sm_90"]);
         assert_eq!(disk.get(key), None);
         disk.put(key, b"code");

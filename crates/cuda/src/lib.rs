@@ -30,10 +30,12 @@ mod module;
 mod pool;
 mod stage;
 mod sys;
+mod timer;
 
 pub use backend::{memory_stats, reset_peak_memory};
 pub use context::Info;
 pub use pool::MemoryStats;
+pub use timer::Timer;
 
 use gradus_core::{Device, Result};
 use std::sync::{

@@ -34,7 +34,6 @@ type CaptureInfo =
 
 /// Functions of libcuda, under their names without `cu`.
 pub struct Driver {
-    version: c_int,
     pub device_get_count: F<*mut c_int>,
     pub device_get: F2<*mut c_int, c_int>,
     pub device_get_name: F3<*mut c_char, c_int, c_int>,
@@ -50,12 +49,11 @@ pub struct Driver {
     pub mem_host_alloc: F3<*mut *mut c_void, usize, c_uint>,
     pub memcpy_htod_async: F4<u64, *const c_void, usize, Handle>,
     pub memcpy_dtoh_async: F4<*mut c_void, u64, usize, Handle>,
-    pub memcpy_dtod_async: F4<u64, u64, usize, Handle>,
-    pub memset_d8_async: F4<u64, u8, usize, Handle>,
     pub module_load_data: F2<*mut Handle, *const c_void>,
     pub module_get_function: F3<*mut Handle, Handle, *const c_char>,
     pub launch_kernel: LaunchKernel,
     pub event_create: F2<*mut Handle, c_uint>,
+    pub event_destroy: F<Handle>,
     pub event_record: F2<Handle, Handle>,
     pub event_query: F<Handle>,
     pub event_synchronize: F<Handle>,
@@ -124,9 +122,7 @@ impl Driver {
         // SAFETY: the types are those of cuda.h.
         let driver = unsafe {
             let init: F<c_uint> = lib.function(c"cuInit")?;
-            let version: F<*mut c_int> = lib.function(c"cuDriverGetVersion")?;
-            let mut d = Driver {
-                version: 0,
+            let d = Driver {
                 device_get_count: lib.function(c"cuDeviceGetCount")?,
                 device_get: lib.function(c"cuDeviceGet")?,
                 device_get_name: lib.function(c"cuDeviceGetName")?,
@@ -142,12 +138,11 @@ impl Driver {
                 mem_host_alloc: lib.function(c"cuMemHostAlloc")?,
                 memcpy_htod_async: lib.function(c"cuMemcpyHtoDAsync_v2")?,
                 memcpy_dtoh_async: lib.function(c"cuMemcpyDtoHAsync_v2")?,
-                memcpy_dtod_async: lib.function(c"cuMemcpyDtoDAsync_v2")?,
-                memset_d8_async: lib.function(c"cuMemsetD8Async")?,
                 module_load_data: lib.function(c"cuModuleLoadData")?,
                 module_get_function: lib.function(c"cuModuleGetFunction")?,
                 launch_kernel: lib.function(c"cuLaunchKernel")?,
                 event_create: lib.function(c"cuEventCreate")?,
+                event_destroy: lib.function(c"cuEventDestroy_v2")?,
                 event_record: lib.function(c"cuEventRecord")?,
                 event_query: lib.function(c"cuEventQuery")?,
                 event_synchronize: lib.function(c"cuEventSynchronize")?,
@@ -165,17 +160,11 @@ impl Driver {
             };
             d.check(init(0), "cuInit")
                 .map_err(|e| e.hint(format!("{} was loaded, and finds no usable GPU", lib.path)))?;
-            version(&mut d.version);
             d
         };
         // The functions live as long as the process, and so must the library.
         std::mem::forget(lib);
         Ok(driver)
-    }
-
-    /// The CUDA version the driver speaks: 13000 is 13.0.
-    pub fn version(&self) -> i32 {
-        self.version
     }
 
     /// An error that names the call and the driver's reason.

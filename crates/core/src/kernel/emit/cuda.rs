@@ -16,7 +16,7 @@ use crate::{
 
 /// Threads a block may have.
 const MAX_THREADS: usize = 1024;
-const ENTRY: &str = "gradus_kernel";
+pub(super) const ENTRY: &str = "gradus_kernel";
 
 pub(super) fn emit(k: &Kernel) -> Result<Source> {
     let s = Schedule::new(k, MAX_THREADS);
@@ -68,7 +68,7 @@ pub(super) fn emit(k: &Kernel) -> Result<Source> {
 }
 
 /// The type of an element in memory.
-fn stored(d: DType) -> &'static str {
+pub(super) fn stored(d: DType) -> &'static str {
     match d {
         DType::Bool | DType::U8 => "unsigned char",
         DType::I8 => "signed char",
@@ -81,8 +81,8 @@ fn stored(d: DType) -> &'static str {
     }
 }
 
-struct Cuda {
-    index: &'static str,
+pub(super) struct Cuda {
+    pub index: &'static str,
 }
 
 impl Cuda {
@@ -143,24 +143,30 @@ impl Dialect for Cuda {
         }
     }
 
-    fn load(&self, arg: usize, d: DType, at: &str) -> String {
-        let x = format!("b{arg}[{at}]");
+    fn unpack(&self, d: DType, x: &str) -> String {
         match d {
             DType::F16 => format!("g_f16_to_f32({x})"),
             DType::BF16 => format!("g_bf16_to_f32({x})"),
             DType::Bool => format!("({x} != 0)"),
-            DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => x,
+            DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => x.into(),
         }
     }
 
-    fn store(&self, arg: usize, d: DType, at: &str, value: &str) -> String {
-        let x = match d {
+    fn pack(&self, d: DType, value: &str) -> String {
+        match d {
             DType::F16 => format!("g_f32_to_f16({value})"),
             DType::BF16 => format!("g_f32_to_bf16({value})"),
             DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 => format!("({}){value}", stored(d)),
             DType::I64 | DType::F32 | DType::F64 => value.into(),
-        };
-        format!("b{arg}[{at}] = {x};")
+        }
+    }
+
+    fn load(&self, arg: usize, d: DType, at: &str) -> String {
+        self.unpack(d, &format!("b{arg}[{at}]"))
+    }
+
+    fn store(&self, arg: usize, d: DType, at: &str, value: &str) -> String {
+        format!("b{arg}[{at}] = {};", self.pack(d, value))
     }
 
     fn iota(&self, at: &str) -> String {

@@ -35,6 +35,7 @@
 
 mod body;
 mod cuda;
+mod fast;
 mod passes;
 mod prelude;
 mod prelude_cuda;
@@ -173,7 +174,9 @@ pub struct Stage {
 
 /// Writes a CUDA program for a GPU.
 pub fn cuda_program(k: &Kernel, target: &CudaTarget) -> Result<Program> {
-    let _ = target;
+    if let Some(program) = fast::program(k, target)? {
+        return Ok(program);
+    }
     let s = cuda::emit(k)?;
     let stage = Stage { entry: s.entry.into(), blocks: s.blocks(1 << 30), threads: s.block };
     Ok(Program {
