@@ -2,23 +2,28 @@
 
 use crate::{
     context::Context,
+    graphs::{self, GraphStats, Graphs},
     matmul::Products,
-    module::{Arguments, Compiler, Prepared},
+    module::{Arguments, Compiler, Loaded, Prepared},
     pool::{MemoryStats, Pool},
     stage::Stage,
     sys::{device_error, driver},
 };
 use gradus_core::{
-    DType, Device, Error, ErrorKind, Result, Scalar,
-    backend::{Backend, Executable, Limits, Matmul, Slot},
+    DType, Device, Error, ErrorKind, Result, Scalar, Shape,
+    backend::{Backend, Executable, Limits, Matmul, Run, Slot},
     graph::Buffer,
-    kernel::{Kernel, emit, verify},
-    op::Conv,
+    kernel::{
+        Kernel,
+        emit::{self, Program},
+        verify,
+    },
+    op::{Conv, HostOp},
 };
 use std::{
     cell::RefCell,
     ffi::c_void,
-    sync::{Arc, Mutex, MutexGuard, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 /// One GPU.
@@ -31,6 +36,9 @@ pub struct Cuda {
     compiler: Compiler,
     products: OnceLock<Result<Products>>,
     flags: Flags,
+    graphs: Mutex<Graphs>,
+    /// Held by one thread while it records, by all others for each use of the stream.
+    stream: RwLock<()>,
 }
 
 /// A word in host memory in which kernels raise bits.
@@ -76,6 +84,8 @@ impl Cuda {
             compiler,
             products: OnceLock::new(),
             flags: Flags(word.cast()),
+            graphs: Mutex::default(),
+            stream: RwLock::default(),
         })
     }
 
@@ -94,27 +104,89 @@ impl Cuda {
         }
     }
 
-    /// Memory for the time between two calls on the stream.
-    pub(crate) fn scratch(&self, bytes: usize) -> Result<Scratch<'_>> {
-        let raw = if bytes == 0 { 0 } else { lock(&self.pool).take(&self.context, bytes)? };
-        Ok(Scratch { cuda: self, raw })
+    pub(crate) fn graphs(&self) -> MutexGuard<'_, Graphs> {
+        lock(&self.graphs)
     }
 
-    /// Runs a kernel on these addresses.
-    pub(crate) fn run(&self, exe: &Prepared, addresses: &[u64], params: &[Scalar]) -> Result<()> {
-        thread_local! {
-            static ARGUMENTS: RefCell<(Arguments, Vec<*mut c_void>)> = RefCell::default();
-        }
+    /// The stream for one thread alone.
+    pub(crate) fn stream_alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.stream.write().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The stream beside other threads; the thread that records has it already.
+    pub(crate) fn stream_shared(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        (!graphs::recording()).then(|| self.stream.read().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// Memory for the time between two calls on the stream.
+    pub(crate) fn scratch(&self, bytes: usize) -> Result<Scratch<'_>> {
+        let raw = match graphs::recorded_scratch(bytes) {
+            _ if bytes == 0 => 0,
+            Some(raw) => raw,
+            None => lock(&self.pool).take(&self.context, bytes)?,
+        };
+        Ok(Scratch { cuda: self, raw, bytes })
+    }
+
+    pub(crate) fn give_scratch(&self, raw: u64) {
+        lock(&self.pool).give(raw);
+    }
+
+    /// Runs a kernel on these addresses; `planned` if it is one of a plan's own.
+    pub(crate) fn run(&self, exe: &Prepared, addresses: &[u64], params: &[Scalar], planned: bool) -> Result<()> {
         self.context.enter()?;
         let loaded = self.compiler.program(&self.context, exe, addresses)?;
         let scratch = self.scratch(loaded.program.scratch)?;
-        ARGUMENTS.with_borrow_mut(|(arguments, pointers)| {
-            let flags = self.flags.0 as u64;
-            arguments.fill(addresses, [flags, scratch.raw], params, exe.params());
-            arguments.pointers(&loaded.program, pointers);
+        with_arguments(|arguments, pointers| {
+            arguments.fill(addresses, [self.flags.0 as u64, scratch.raw], params, exe.params());
+            arguments.pointers(&loaded.program.bindings, pointers);
+            let _shared = self.stream_shared();
             // SAFETY: the planner derives addresses from shapes that fit the buffers.
-            unsafe { loaded.launch(&self.context, pointers) }
+            unsafe {
+                loaded.launch(self, pointers, |nth| match planned {
+                    true => graphs::kernel_launched(self, loaded, nth, arguments, exe.params(), params),
+                    false => {
+                        graphs::launched();
+                        Ok(())
+                    }
+                })
+            }
         })
+    }
+
+    /// Launches a program of our own on these addresses.
+    pub(crate) fn launch_program(&self, loaded: &Loaded, addresses: &[u64]) -> Result<()> {
+        self.context.enter()?;
+        with_arguments(|arguments, pointers| {
+            arguments.fill(addresses, [self.flags.0 as u64, 0], &[], &[]);
+            arguments.pointers(&loaded.program.bindings, pointers);
+            let _shared = self.stream_shared();
+            // SAFETY: the caller's program fits its buffers.
+            unsafe {
+                loaded.launch(self, pointers, |_| {
+                    graphs::launched();
+                    Ok(())
+                })
+            }
+        })
+    }
+
+    /// A program of our own on the device.
+    pub(crate) fn load(&self, program: Program) -> Result<Loaded> {
+        self.compiler.load(&self.context, program)
+    }
+
+    /// Copies bytes on the device.
+    pub(crate) fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let d = self.context.driver;
+        self.context.enter()?;
+        let _shared = self.stream_shared();
+        graphs::launched();
+        // SAFETY: both are buffers of at least this size, and apart.
+        d.check(unsafe { (d.memcpy_dtod_async)(to, from, bytes, self.context.stream) }, "cuMemcpyDtoDAsync")
     }
 
     /// Makes a kernel ready, for our own use too.
@@ -159,14 +231,23 @@ impl Cuda {
 pub struct Scratch<'a> {
     cuda: &'a Cuda,
     pub raw: u64,
+    bytes: usize,
 }
 
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
-        if self.raw != 0 {
-            lock(&self.cuda.pool).give(self.raw);
+        if self.raw != 0 && !graphs::keep_scratch(self.raw, self.bytes) {
+            self.cuda.give_scratch(self.raw);
         }
     }
+}
+
+/// Calls `f` with this thread's lists of arguments.
+fn with_arguments<R>(f: impl FnOnce(&mut Arguments, &mut Vec<*mut c_void>) -> R) -> R {
+    thread_local! {
+        static ARGUMENTS: RefCell<(Arguments, Vec<*mut c_void>)> = RefCell::default();
+    }
+    ARGUMENTS.with_borrow_mut(|(a, p)| f(a, p))
 }
 
 fn check_range(b: &Buffer, at: usize, len: usize) -> Result<()> {
@@ -199,6 +280,8 @@ impl Backend for Cuda {
             return Ok(());
         }
         self.context.enter()?;
+        graphs::host_takes_part();
+        let _shared = self.stream_shared();
         lock(&self.stage).upload(&self.context, dst.raw() + at as u64, src)
     }
 
@@ -206,6 +289,8 @@ impl Backend for Cuda {
         check_range(src, at, dst.len())?;
         if !dst.is_empty() {
             self.context.enter()?;
+            graphs::host_takes_part();
+            let _shared = self.stream_shared();
             lock(&self.stage).download(&self.context, src.raw() + at as u64, dst)?;
         }
         self.raised()
@@ -226,14 +311,15 @@ impl Backend for Cuda {
             for ((at, s), d) in addresses.iter_mut().zip(args).zip(exe.types()) {
                 *at = Cuda::address(s, d);
             }
-            return self.run(exe, &addresses[..args.len()], params);
+            return self.run(exe, &addresses[..args.len()], params, true);
         }
         let addresses: Vec<u64> = args.iter().zip(exe.types()).map(|(s, d)| Cuda::address(s, d)).collect();
-        self.run(exe, &addresses, params)
+        self.run(exe, &addresses, params, true)
     }
 
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
         self.context.enter()?;
+        graphs::launched();
         let products = self.products.get_or_init(|| Products::new(self)).as_ref().map_err(Clone::clone)?;
         products.run(self, spec, [a, b, c].map(|s| Cuda::address(&s, spec.dtype)))
     }
@@ -249,6 +335,16 @@ impl Backend for Cuda {
         self.on_cpu(&slots, dtype, |s| Device::cpu().backend().conv(spec, dtype, s[0], s[1], s[2]))
     }
 
+    fn library(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {
+        let slots = inputs.iter().chain([&out]).zip(types);
+        let addresses: Vec<u64> = slots.map(|(s, (d, _))| Cuda::address(s, *d)).collect();
+        self.routine(op, &addresses, types)
+    }
+
+    fn run_plan(&self, run: &Run<'_>, steps: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.run_as_graph(run, steps)
+    }
+
     fn sync(&self) -> Result<()> {
         self.context.wait()?;
         self.raised()
@@ -262,6 +358,11 @@ impl Backend for Cuda {
 /// The memory of a GPU's buffers; an error for other devices.
 pub fn memory_stats(device: &Device) -> Result<MemoryStats> {
     with_backend(device, |c| lock(&c.pool).stats())
+}
+
+/// How often plans were replayed on a GPU; an error for other devices.
+pub fn graph_stats(device: &Device) -> Result<GraphStats> {
+    with_backend(device, |c| c.graphs().stats())
 }
 
 /// Counts the peak of [`memory_stats`] from now on.

@@ -103,6 +103,22 @@ impl Context {
         Ok(())
     }
 
+    /// The node that the recording stream added last.
+    pub fn captured(&self) -> Result<Handle> {
+        let (mut status, mut id, mut graph) = (0, 0u64, std::ptr::null_mut());
+        let (mut nodes, mut count) = (std::ptr::null(), 0usize);
+        // SAFETY: pointers are to locals; the list holds until the next call on the stream.
+        unsafe {
+            let info = self.driver.stream_get_capture_info;
+            let code = info(self.stream, &mut status, &mut id, &mut graph, &mut nodes, &mut count);
+            self.driver.check(code, "cuStreamGetCaptureInfo")?;
+            if count == 0 || nodes.is_null() {
+                return Err(device_error("a recording without a node"));
+            }
+            Ok(*nodes)
+        }
+    }
+
     /// Waits for all work.
     pub fn wait(&self) -> Result<()> {
         self.enter()?;

@@ -25,6 +25,8 @@
 mod backend;
 mod context;
 mod disk;
+mod graphs;
+mod library;
 mod matmul;
 mod module;
 mod pool;
@@ -32,8 +34,9 @@ mod stage;
 mod sys;
 mod timer;
 
-pub use backend::{memory_stats, reset_peak_memory};
+pub use backend::{graph_stats, memory_stats, reset_peak_memory};
 pub use context::Info;
+pub use graphs::GraphStats;
 pub use pool::MemoryStats;
 pub use timer::Timer;
 

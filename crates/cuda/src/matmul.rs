@@ -125,6 +125,7 @@ impl Products {
         let (one32, zero32, one64, zero64) = (1f32, 0f32, 1f64, 0f64);
         let pick = |x: *const f32, y: *const f64| if wide { y.cast::<c_void>() } else { x.cast() };
         let [la, lb, lc] = chosen.layouts;
+        let _shared = cuda.stream_shared();
         // SAFETY: the operands have the layouts that were described, and scalars have the type of the accumulator.
         let code = unsafe {
             (self.lib.matmul)(
@@ -165,7 +166,7 @@ impl Products {
         let dims: Vec<usize> = spec.batch.iter().copied().chain([rows, cols]).collect();
         let exe = self.kernel(cuda, KernelKey::Copy(spec.dtype, dims.clone(), strides.to_vec()))?;
         let scratch = cuda.scratch(dims.iter().product::<usize>() * spec.dtype.size())?;
-        cuda.run(&exe, &[at, scratch.raw], &[])?;
+        cuda.run(&exe, &[at, scratch.raw], &[], false)?;
         let to = scratch.raw;
         *keep = Some(scratch);
         Ok((Matrix { transposed: false, ld: cols as i64, batch: (rows * cols) as i64 }, to))
@@ -174,7 +175,7 @@ impl Products {
     /// The product as a loop of ours: integers, and nothing to sum over.
     fn own(&self, cuda: &Cuda, spec: &Matmul, addresses: [u64; 3]) -> Result<()> {
         let exe = self.kernel(cuda, KernelKey::Product(spec.clone()))?;
-        cuda.run(&exe, &addresses, &[])
+        cuda.run(&exe, &addresses, &[], false)
     }
 
     fn kernel(&self, cuda: &Cuda, key: KernelKey) -> Result<Arc<Prepared>> {

@@ -1,6 +1,7 @@
 //! Kernels: written, compiled, loaded, launched.
 
 use crate::{
+    backend::Cuda,
     context::Context,
     disk::{self, Disk},
     sys::{driver::Handle, nvrtc::Nvrtc},
@@ -89,9 +90,12 @@ impl Compiler {
         p.other.get_or_init(make).as_ref().map_err(Clone::clone)
     }
 
-    fn load(&self, context: &Context, program: Program) -> Result<Loaded> {
+    /// A program on the device, compiled if need be.
+    pub fn load(&self, context: &Context, program: Program) -> Result<Loaded> {
         let version = format!("{:?}", self.nvrtc.version);
-        let key = disk::hash(&[program.text.as_bytes(), self.target.as_bytes(), version.as_bytes()]);
+        let options = program.options().join(" ");
+        let parts = [&program.text, &self.target, &version, &options];
+        let key = disk::hash(&parts.map(|p| p.as_bytes()));
         let known = || self.loaded.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(functions) = known().get(&key) {
             return Ok(Loaded { functions: functions.clone(), program });
@@ -99,7 +103,7 @@ impl Compiler {
         let code = match self.disk.get(key) {
             Some(code) => code,
             None => {
-                let code = self.nvrtc.build(&program.text, &self.target, &emit::NVRTC_OPTIONS)?;
+                let code = self.nvrtc.build(&program.text, &self.target, &program.options())?;
                 self.disk.put(key, &code);
                 code
             }
@@ -123,7 +127,7 @@ impl Compiler {
 }
 
 /// The arguments of a launch, as the driver wants them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Arguments {
     words: Vec<u64>,
     cells: Vec<Cell>,
@@ -139,11 +143,17 @@ impl Arguments {
         self.cells.extend(params.iter().zip(types).map(|(&x, &d)| Cell::of(x, d)));
     }
 
+    /// Other parameters of the same types.
+    pub fn set_params(&mut self, params: &[Scalar], types: &[DType]) {
+        self.cells.clear();
+        self.cells.extend(params.iter().zip(types).map(|(&x, &d)| Cell::of(x, d)));
+    }
+
     /// Pointers to them in the order of a program; they hold for as long as this is not changed.
-    pub fn pointers(&mut self, p: &Program, pointers: &mut Vec<*mut c_void>) {
+    pub fn pointers(&mut self, bindings: &[What], pointers: &mut Vec<*mut c_void>) {
         let n = self.words.len() - 2;
         pointers.clear();
-        pointers.extend(p.bindings.iter().map(|b| -> *mut c_void {
+        pointers.extend(bindings.iter().map(|b| -> *mut c_void {
             match *b {
                 What::Buffer(a) => (&raw mut self.words[a]).cast(),
                 What::Flags => (&raw mut self.words[n]).cast(),
@@ -157,34 +167,27 @@ impl Arguments {
 }
 
 impl Loaded {
-    /// Launches every stage.
+    /// Launches every stage, and tells after each which one it was.
     ///
     /// # Safety
     /// `pointers` are the program's arguments, and buffers are as large as the kernel's addresses.
-    pub unsafe fn launch(&self, c: &Context, pointers: &mut [*mut c_void]) -> Result<()> {
-        let d = c.driver;
-        for (stage, f) in self.program.stages.iter().zip(&self.functions) {
+    pub unsafe fn launch(
+        &self,
+        cuda: &Cuda,
+        pointers: &mut [*mut c_void],
+        mut then: impl FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        let (c, d) = (&cuda.context, cuda.context.driver);
+        for (n, (stage, f)) in self.program.stages.iter().zip(&self.functions).enumerate() {
             let grid = stage.blocks.min(MOST_BLOCKS) as u32;
-            if grid == 0 {
-                continue;
+            if grid > 0 {
+                let (block, arguments) = (stage.threads as u32, pointers.as_mut_ptr());
+                let none = std::ptr::null_mut();
+                // SAFETY: the caller's promise.
+                let code = unsafe { (d.launch_kernel)(f.0, grid, 1, 1, block, 1, 1, 0, c.stream, arguments, none) };
+                d.check(code, "cuLaunchKernel")?;
             }
-            // SAFETY: the caller's promise.
-            let code = unsafe {
-                (d.launch_kernel)(
-                    f.0,
-                    grid,
-                    1,
-                    1,
-                    stage.threads as u32,
-                    1,
-                    1,
-                    0,
-                    c.stream,
-                    pointers.as_mut_ptr(),
-                    std::ptr::null_mut(),
-                )
-            };
-            d.check(code, "cuLaunchKernel")?;
+            then(n)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use crate::{context::Context, sys::driver};
 use gradus_core::{Error, ErrorKind, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Sizes are rounded up to this below [`LARGE`] ...
 const SMALL_STEP: usize = 512;
@@ -16,7 +16,8 @@ const LARGE: usize = 1 << 20;
 /// Blocks by size.
 #[derive(Default)]
 pub struct Pool {
-    free: BTreeMap<usize, Vec<u64>>,
+    /// The lowest address of a size goes first: a loop then comes back to the same addresses.
+    free: BTreeMap<usize, BTreeSet<u64>>,
     sizes: HashMap<u64, usize>,
     held: usize,
     used: usize,
@@ -47,7 +48,7 @@ impl Pool {
         // A block up to a quarter too large will do: less is lost than by asking the driver again.
         let fits = self.free.range(size..=size + size / 4).find(|(_, list)| !list.is_empty()).map(|(&s, _)| s);
         if let Some(s) = fits
-            && let Some(raw) = self.free.get_mut(&s).and_then(Vec::pop)
+            && let Some(raw) = self.free.get_mut(&s).and_then(BTreeSet::pop_first)
         {
             self.count(s);
             return Ok(raw);
@@ -86,7 +87,7 @@ impl Pool {
     pub fn give(&mut self, raw: u64) {
         if let Some(&size) = self.sizes.get(&raw) {
             self.used -= size;
-            self.free.entry(size).or_default().push(raw);
+            self.free.entry(size).or_default().insert(raw);
         }
     }
 

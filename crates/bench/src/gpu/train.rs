@@ -22,9 +22,9 @@ impl Gpu {
 
     /// A training step: prints the milliseconds and how many `items` a second that is.
     pub(super) fn step(&self, name: &str, items: usize, f: impl FnMut() -> Result<()>) -> Result<()> {
-        let ms = self.median(30, 8, f)?;
+        let (ms, host) = self.median(30, 8, f)?;
         let per_s = (items as f64 / ms * 1e3).round();
-        println!(r#"{{"peer": "gradus", "work": "{name}", "ms": {ms:.5}, "per_s": {per_s}}}"#);
+        println!(r#"{{"peer": "gradus", "work": "{name}", "ms": {ms:.5}, "host_ms": {host:.5}, "per_s": {per_s}}}"#);
         Ok(())
     }
 }

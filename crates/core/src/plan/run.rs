@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     DType, Device, Error, Result, Shape, Tensor,
-    backend::{Slot, cpu::library},
+    backend::{Run, Slot, cpu::library},
     graph::{Buffer, Value, topological},
     op::{Array, CustomOp, HostOp, Op},
     view::View,
@@ -98,10 +98,28 @@ fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
         });
     }
     let bound = Bound { plan, buffers };
+    LAUNCHES.set(LAUNCHES.get() + plan.steps.len());
+    let addresses: Vec<u64> = bound.buffers.iter().flat_map(|(b, at)| [b.raw(), *at as u64]).collect();
+    let nth = |n: usize| match plan.kernels.get(n).map(|&s| &plan.steps[s]) {
+        Some(Step::Kernel { params, .. }) => params.iter().map(|&p| graph.scalars[p]).collect(),
+        Some(Step::Matmul { .. } | Step::Conv { .. } | Step::Host { .. } | Step::Custom { .. }) | None => vec![],
+    };
+    let run = Run { plan: plan.id, addresses: &addresses, scalars: &graph.scalars, params: &nth };
+    backend.run_plan(&run, &mut || run_steps(plan, graph, &bound))?;
+    let outputs = plan.outputs.iter().map(|o| {
+        let (buffer, leaf_offset) = &bound.buffers[o.buffer];
+        let view = View { offset: o.view.offset + leaf_offset, ..o.view.clone() };
+        (o.node, Value { buffer: buffer.clone(), view })
+    });
+    Ok(outputs.collect())
+}
+
+/// Every step in turn.
+fn run_steps(plan: &Plan, graph: &Linear, bound: &Bound<'_>) -> Result<()> {
+    let backend = plan.device.backend();
     let mut slots: Vec<Slot<'_>> = Vec::new();
     let mut params = Vec::new();
     for step in &plan.steps {
-        LAUNCHES.set(LAUNCHES.get() + 1);
         match step {
             Step::Kernel { kernel, exe, args, params: which, nodes } => {
                 slots.clear();
@@ -119,19 +137,14 @@ fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
                 backend.conv(spec, *dtype, slot(a), slot(b), slot(c)).map_err(|e| blame(e, graph, &[*node]))?;
             }
             Step::Host { op, args, node } => {
-                host_step(plan, &bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
+                host_step(plan, bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
             }
             Step::Custom { op, args, node } => {
-                custom_step(plan, &bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
+                custom_step(plan, bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
             }
         }
     }
-    let outputs = plan.outputs.iter().map(|o| {
-        let (buffer, leaf_offset) = &bound.buffers[o.buffer];
-        let view = View { offset: o.view.offset + leaf_offset, ..o.view.clone() };
-        (o.node, Value { buffer: buffer.clone(), view })
-    });
-    Ok(outputs.collect())
+    Ok(())
 }
 
 /// An error of a step, with the line of the operation it belongs to.
@@ -147,8 +160,9 @@ type TypedRef = (Ref, DType, Shape);
 
 fn host_step(plan: &Plan, bound: &Bound<'_>, op: &HostOp, args: &[TypedRef]) -> Result<()> {
     let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| bound.slot(*r, *d)).collect();
+    let types: Vec<(DType, Shape)> = args.iter().map(|(_, d, s)| (*d, s.clone())).collect();
     let (out, inputs) = slots.split_last().ok_or_else(|| Tensor::bug("a step without a result"))?;
-    if plan.device.backend().library(op, inputs, *out)? {
+    if plan.device.backend().library(op, inputs, *out, &types)? {
         return Ok(());
     }
     on_host(plan.device, &slots, args, |inputs, out, spec| library::run(op, inputs, out, spec))

@@ -141,6 +141,7 @@ pub fn plain(k: &Kernel) -> Program {
         bindings: s.bindings.iter().map(|b| b.what).collect(),
         stages: vec![stage],
         scratch: 0,
+        contract: false,
         alignment: k.args.iter().map(|_| 1).collect(),
         text: s.text,
     }

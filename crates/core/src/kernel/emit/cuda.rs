@@ -20,7 +20,7 @@ pub(super) const ENTRY: &str = "gradus_kernel";
 
 pub(super) fn emit(k: &Kernel) -> Result<Source> {
     let s = Schedule::new(k, MAX_THREADS);
-    let d = Cuda { index: if s.wide { "long long" } else { "int" } };
+    let d = Cuda { index: if s.wide { "long long" } else { "int" }, approximate: false };
     let (first, step) = match (s.by_block, s.wide) {
         (true, _) => (format!("({})blockIdx.x", d.index), format!("({})gridDim.x", d.index)),
         (false, false) => {
@@ -83,6 +83,8 @@ pub(super) fn stored(d: DType) -> &'static str {
 
 pub(super) struct Cuda {
     pub index: &'static str,
+    /// Whether functions need no more digits than 16-bit floats show.
+    pub approximate: bool,
 }
 
 impl Cuda {
@@ -204,7 +206,9 @@ impl Dialect for Cuda {
     }
 
     fn ewise(&self, row: &Ewise, over: DType, x: &[String]) -> Result<String> {
+        let quick = if self.approximate && over.compute() == DType::F32 { quick(row.name) } else { None };
         let text = match (over, row.name) {
+            _ if quick.is_some() => quick.unwrap_or_default(),
             (DType::Bool, "bitwise_not") => "(!{0})",
             _ if over.is_float() => row.c,
             _ => row.c_int,
@@ -228,4 +232,15 @@ impl Dialect for Cuda {
     fn barrier(&self) -> &'static str {
         "__syncthreads();"
     }
+}
+
+/// A row's text where a relative error of 2^-11 does no harm: one or a few instructions of the hardware.
+fn quick(row: &str) -> Option<&'static str> {
+    Some(match row {
+        "exp" => "g_quick_exp({0})",
+        "tanh" => "g_quick_tanh({0})",
+        "sigmoid" => "g_quick_divide(1.0f, 1.0f + g_quick_exp(-{0}))",
+        "div" => "g_quick_divide({0}, {1})",
+        _ => return None,
+    })
 }

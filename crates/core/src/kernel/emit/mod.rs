@@ -159,6 +159,15 @@ pub struct Program {
     pub scratch: usize,
     /// What the address of each buffer must be a multiple of.
     pub alignment: Vec<usize>,
+    /// Whether products and sums may be contracted: all floats written have 16 bits.
+    pub contract: bool,
+}
+
+impl Program {
+    /// What NVRTC needs to be told.
+    pub fn options(&self) -> [&'static str; 2] {
+        if self.contract { ["--fmad=true", NVRTC_OPTIONS[1]] } else { NVRTC_OPTIONS }
+    }
 }
 
 /// One launch of a program.
@@ -183,6 +192,7 @@ pub fn cuda_program(k: &Kernel, target: &CudaTarget) -> Result<Program> {
         bindings: s.bindings.iter().map(|b| b.what).collect(),
         stages: vec![stage],
         scratch: 0,
+        contract: false,
         alignment: k.args.iter().map(|a| a.dtype.size()).collect(),
         text: s.text,
     })

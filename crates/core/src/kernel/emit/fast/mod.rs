@@ -53,7 +53,7 @@ pub(super) fn program(k: &Kernel, target: &CudaTarget) -> Result<Option<Program>
     if s.rows == 0 || s.cols == 0 {
         return Ok(None);
     }
-    let d = Cuda { index: if s.wide { "long long" } else { "int" } };
+    let d = Cuda { index: if s.wide { "long long" } else { "int" }, approximate: writes_16_bits(k) };
     let alignment = k.args.iter().map(|a| a.dtype.size()).collect();
     let mut w = Writer { s: &s, d: &d, target, entries: vec![], scratch: 0, alignment };
     let written = if s.reduces() {
@@ -132,13 +132,20 @@ impl<'a> Writer<'a> {
         let packs = if main.contains("g_pack<") { vector::PACK } else { "" };
         let text = needed(&[prelude_cuda::HELPERS, prelude_special::HELPERS], &main) + packs + &main;
         let stages = self.entries.into_iter().map(|(s, _)| s).collect();
-        Program { text, bindings, stages, scratch: self.scratch, alignment: self.alignment }
+        let contract = self.d.approximate;
+        Program { text, bindings, stages, scratch: self.scratch, alignment: self.alignment, contract }
     }
+}
+
+/// Whether all floats that a kernel writes have 16 bits: its functions then need no more digits than these show.
+fn writes_16_bits(k: &Kernel) -> bool {
+    let floats = || k.args.iter().filter(|a| a.written && a.dtype.is_float());
+    floats().next().is_some() && floats().all(|a| a.dtype.size() == 2)
 }
 
 fn register(d: DType) -> &'static str {
     use super::body::Dialect;
-    Cuda { index: "int" }.register(d)
+    Cuda { index: "int", approximate: false }.register(d)
 }
 
 /// The reductions that a set of values stands on, in order: those of earlier passes.
