@@ -67,9 +67,6 @@ fn main() {
 fn on_gpu(name: &str, names: Vec<String>) -> gradus_core::Result<()> {
     use gradus_core::{Device, Error};
     use gradus_cuda::CudaDevice;
-    if name == "cpu" {
-        return gpu::run(Device::cpu(), names);
-    }
     let number = match name.split_once(':').unwrap_or((name, "0")) {
         ("cuda", n) => n.parse::<usize>().ok(),
         _ => None,

@@ -2,6 +2,7 @@
 
 use crate::{
     context::Context,
+    conv::Convolutions,
     graphs::{self, GraphStats, Graphs},
     matmul::Products,
     module::{Arguments, Compiler, Loaded, Prepared},
@@ -35,6 +36,7 @@ pub struct Cuda {
     stage: Mutex<Stage>,
     compiler: Compiler,
     products: OnceLock<Result<Products>>,
+    convolutions: OnceLock<Option<Convolutions>>,
     flags: Flags,
     graphs: Mutex<Graphs>,
     /// Held by one thread while it records, by all others for each use of the stream.
@@ -83,6 +85,7 @@ impl Cuda {
             stage: Mutex::default(),
             compiler,
             products: OnceLock::new(),
+            convolutions: OnceLock::new(),
             flags: Flags(word.cast()),
             graphs: Mutex::default(),
             stream: RwLock::default(),
@@ -126,6 +129,11 @@ impl Cuda {
             None => lock(&self.pool).take(&self.context, bytes)?,
         };
         Ok(Scratch { cuda: self, raw, bytes })
+    }
+
+    /// Takes these blocks, if all are free.
+    pub(crate) fn take_blocks(&self, blocks: &[u64]) -> bool {
+        lock(&self.pool).take_all(blocks)
     }
 
     pub(crate) fn give_scratch(&self, raw: u64) {
@@ -326,6 +334,20 @@ impl Backend for Cuda {
 
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
         use gradus_core::op::ConvKind::{Forward, InputGrad, WeightGrad};
+        self.context.enter()?;
+        let made = || match Convolutions::new(self.context.stream) {
+            Ok(c) => Some(c),
+            Err(e) => {
+                eprintln!("convolutions run on the CPU: {e}");
+                None
+            }
+        };
+        if let Some(cudnn) = self.convolutions.get_or_init(made)
+            && cudnn.run(self, spec, dtype, [&a, &b, &c].map(|s| Cuda::address(s, dtype)))?
+        {
+            graphs::launched();
+            return Ok(());
+        }
         let (first, second) = match spec.kind {
             Forward => (&spec.input, &spec.weight),
             InputGrad => (&spec.output, &spec.weight),
@@ -339,6 +361,10 @@ impl Backend for Cuda {
         let slots = inputs.iter().chain([&out]).zip(types);
         let addresses: Vec<u64> = slots.map(|(s, (d, _))| Cuda::address(s, *d)).collect();
         self.routine(op, &addresses, types)
+    }
+
+    fn take_again(&self, plan: u64, given: &[Option<[u64; 2]>]) -> Option<Vec<u64>> {
+        self.take_recorded(plan, given)
     }
 
     fn run_plan(&self, run: &Run<'_>, steps: &mut dyn FnMut() -> Result<()>) -> Result<()> {

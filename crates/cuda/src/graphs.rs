@@ -13,7 +13,11 @@ use crate::{
     sys::driver::{self, Handle, KernelNodeParams},
 };
 use gradus_core::{DType, Result, Scalar, backend::Run, kernel::emit::What};
-use std::{cell::RefCell, collections::HashMap, ffi::c_void};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+    ffi::c_void,
+};
 
 /// Plans of fewer launches are as fast without.
 const LEAST: usize = 4;
@@ -60,6 +64,8 @@ struct Node {
 
 struct Recording {
     addresses: Vec<u64>,
+    /// Blocks that belong to the run itself, once each; known when they are first taken again.
+    own: Vec<u64>,
     scalars: Vec<Scalar>,
     graph: Handle,
     exec: Handle,
@@ -252,6 +258,27 @@ impl Cuda {
         Ok(())
     }
 
+    /// The memory of a recording whose other buffers are `given`, where all of it is free.
+    pub(crate) fn take_recorded(&self, plan: u64, given: &[Option<[u64; 2]>]) -> Option<Vec<u64>> {
+        let mut graphs = self.graphs();
+        for r in &mut graphs.plans.get_mut(&plan)?.recordings {
+            let mut places = r.addresses.chunks(2).zip(given);
+            if r.addresses.len() != 2 * given.len() || !places.all(|(a, g)| g.is_none_or(|g| g == a)) {
+                continue;
+            }
+            if r.own.is_empty() {
+                // The arena appears once for each of its pieces.
+                let mut seen = HashSet::new();
+                let own = r.addresses.chunks(2).zip(given).filter(|(_, g)| g.is_none()).map(|(a, _)| a[0]);
+                r.own = own.filter(|&a| seen.insert(a)).collect();
+            }
+            if self.take_blocks(&r.own) {
+                return Some(r.own.clone());
+            }
+        }
+        None
+    }
+
     /// A plain run that sees whether it could be recorded.
     fn watch(&self, run: &Run<'_>, steps: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         NOW.set(Some(Watch::default()));
@@ -290,6 +317,7 @@ impl Cuda {
         }
         Ok(Recording {
             addresses: run.addresses.to_vec(),
+            own: vec![],
             scalars: run.scalars.to_vec(),
             graph,
             exec,

@@ -24,6 +24,7 @@
 
 mod backend;
 mod context;
+mod conv;
 mod disk;
 mod graphs;
 mod library;

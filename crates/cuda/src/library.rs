@@ -10,6 +10,8 @@ use gradus_core::{
 /// Threads that should be busy.
 const BUSY: usize = 1 << 15;
 const THREADS: usize = 256;
+/// Indices that a thread reads at once.
+const BATCH: usize = 16;
 
 /// The types that are added up here as they are in memory.
 fn c_type(d: DType) -> Option<&'static str> {
@@ -62,14 +64,22 @@ const long long* __restrict__ index, const {ty}* __restrict__ src, {ty}* __restr
     const long long t = (long long)blockIdx.x * {THREADS} + threadIdx.x;
     if (t >= {count}) return;
     const long long column = t % {columns}, lo = t / {columns} * {span};
+    const long long hi = lo + {span} < {rows} ? lo + {span} : {rows};
     const long long first = column / {inner} * {n} * {inner} + column % {inner};
     {ty}* const to = out + column / {inner} * {rows} * {inner} + column % {inner};
-    #pragma unroll 8
-    for (int i = 0; i < {n}; ++i) {{
-        const long long at = index[first + (long long)i * {inner}];
-        if (at < 0 || at >= {rows}) atomicOr(err, 1u);
-        else if (at >= lo && at < lo + {span}) to[at * {inner}] += src[first + (long long)i * {inner}];
+    bool bad = false;
+    for (int i = 0; i < {n}; i += {BATCH}) {{
+        // A batch of indices at once: one wait for memory instead of one each.
+        long long at[{BATCH}];
+        #pragma unroll
+        for (int k = 0; k < {BATCH}; ++k) at[k] = i + k < {n} ? index[first + (long long)(i + k) * {inner}] : lo;
+        #pragma unroll
+        for (int k = 0; k < {BATCH}; ++k) {{
+            bad |= at[k] < 0 || at[k] >= {rows};
+            if (i + k < {n} && at[k] >= lo && at[k] < hi) to[at[k] * {inner}] += src[first + (long long)(i + k) * {inner}];
+        }}
     }}
+    if (bad) atomicOr(err, 1u);
 }}
 "
         );

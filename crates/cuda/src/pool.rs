@@ -78,6 +78,19 @@ impl Pool {
         Ok(raw)
     }
 
+    /// Takes these very blocks, if all are free.
+    pub fn take_all(&mut self, blocks: &[u64]) -> bool {
+        for (i, raw) in blocks.iter().enumerate() {
+            let size = self.sizes.get(raw).copied().unwrap_or(0);
+            if !self.free.get_mut(&size).is_some_and(|list| list.remove(raw)) {
+                blocks[..i].iter().for_each(|&b| self.give(b));
+                return false;
+            }
+            self.count(size);
+        }
+        true
+    }
+
     fn count(&mut self, size: usize) {
         self.used += size;
         self.peak = self.peak.max(self.used);

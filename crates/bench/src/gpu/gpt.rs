@@ -133,12 +133,6 @@ fn train(gpu: &Gpu, name: &str, s: &Sizes) -> Result<()> {
     let mut adam = Adam::new(model.parameters(), 6e-4).decoupled(0.01);
     let v = s.vocabulary as i64;
     let (x, y) = (gpu.labels(&[s.batch, s.time], v)?, gpu.labels(&[s.batch, s.time], v)?);
-    if std::env::var_os("GRADUS_EXPLAIN").is_some() {
-        let grads = model.loss(&x, &y)?.backward()?;
-        let all: Vec<Tensor> = grads.iter().map(|(_, g)| g.clone()).collect();
-        println!("{}", Tensor::explain_all(&all.iter().collect::<Vec<_>>())?);
-        return Ok(());
-    }
     gradus_cuda::reset_peak_memory(&gpu.device)?;
     let (ms, host) = gpu.median(20, 6, || adam.step(&model.loss(&x, &y)?.backward()?))?;
     let peak = gradus_cuda::memory_stats(&gpu.device)?.peak as f64 / 1e9;

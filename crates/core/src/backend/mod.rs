@@ -113,6 +113,12 @@ pub trait Backend: Send + Sync {
         let _ = (op, inputs, out, types);
         Ok(false)
     }
+    /// Takes the memory that an earlier run of a plan had, for the buffers that are not given (their handle and offset
+    /// are); one handle for each buffer of its own and one for the arena, in the order in which they first appear.
+    fn take_again(&self, plan: u64, given: &[Option<[u64; 2]>]) -> Option<Vec<u64>> {
+        let _ = (plan, given);
+        None
+    }
     /// Runs the steps of a plan by calling `steps`, or does again what they did before on the same addresses.
     fn run_plan(&self, run: &Run<'_>, steps: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let _ = run;

@@ -83,20 +83,41 @@ impl Bound<'_> {
     }
 }
 
-fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
-    let backend = plan.device.backend();
-    let arena = if plan.arena > 0 { Some(Buffer::alloc(plan.device, plan.arena)?) } else { None };
+/// The buffers of a run: leaves as they are, others where an earlier run of the plan had them, or new ones.
+fn bind(plan: &Plan, graph: &Linear) -> Result<Vec<(Arc<Buffer>, isize)>> {
+    let leaf = |n: usize| graph.nodes[n].value.as_ref().ok_or_else(|| Tensor::bug("a leaf without a value"));
+    let mut given = Vec::with_capacity(plan.buffers.len());
+    for home in &plan.buffers {
+        given.push(match *home {
+            Home::Leaf(n) => leaf(n).map(|v| Some([v.buffer.raw(), v.view.offset as u64]))?,
+            Home::Own { .. } | Home::Arena { .. } => None,
+        });
+    }
+    let mut places = plan.device.backend().take_again(plan.id, &given).map(Vec::into_iter);
+    let mut take = |bytes: usize| match places.as_mut().and_then(Iterator::next) {
+        Some(raw) => Ok(Buffer::adopt(plan.device, raw, bytes)),
+        None => Buffer::alloc(plan.device, bytes),
+    };
+    let mut arena: Option<Arc<Buffer>> = None;
     let mut buffers = Vec::with_capacity(plan.buffers.len());
     for home in &plan.buffers {
         buffers.push(match (*home, &arena) {
-            (Home::Leaf(n), _) => {
-                let v = graph.nodes[n].value.as_ref().ok_or_else(|| Tensor::bug("a leaf without a value"))?;
-                (v.buffer.clone(), v.view.offset)
-            }
+            (Home::Leaf(n), _) => leaf(n).map(|v| (v.buffer.clone(), v.view.offset))?,
             (Home::Arena { .. }, Some(a)) => (a.clone(), 0),
-            (Home::Arena { bytes, .. } | Home::Own { bytes }, _) => (Buffer::alloc(plan.device, bytes)?, 0),
+            (Home::Arena { .. }, None) => {
+                let a = take(plan.arena)?;
+                arena = Some(a.clone());
+                (a, 0)
+            }
+            (Home::Own { bytes }, _) => (take(bytes)?, 0),
         });
     }
+    Ok(buffers)
+}
+
+fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
+    let backend = plan.device.backend();
+    let buffers = bind(plan, graph)?;
     let bound = Bound { plan, buffers };
     LAUNCHES.set(LAUNCHES.get() + plan.steps.len());
     let addresses: Vec<u64> = bound.buffers.iter().flat_map(|(b, at)| [b.raw(), *at as u64]).collect();

@@ -1,6 +1,7 @@
 //! NVIDIA's libraries, found and loaded at run time: nothing of CUDA is needed to build.
 
 pub mod blas;
+pub mod dnn;
 pub mod driver;
 pub mod nvrtc;
 

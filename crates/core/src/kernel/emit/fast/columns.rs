@@ -19,6 +19,10 @@ use crate::{
 const BLOCKS_EACH: usize = 6;
 /// Elements that a thread should at least combine before the reduction is split.
 const SPLIT_LEAST: usize = 8;
+/// Sums over no more elements than this are small.
+const SMALL: usize = 1 << 21;
+/// Threads along the columns of a narrow strip.
+const NARROW: usize = 8;
 /// A reduction is split into at most so many.
 const SPLIT_MOST: usize = 64;
 
@@ -45,13 +49,20 @@ pub(super) fn write(w: &mut Writer<'_>) -> Result<bool> {
     let v = Vectors::new(s, k.map.len() - 1, w.target.aligned);
     w.align(&v);
     let columns = s.rows / v.n;
-    let tx = columns.next_power_of_two().min(32);
-    let ty = (THREADS / tx).min(s.cols.next_power_of_two());
+    // Wide strips are kind to memory; where little is read, narrow ones give every multiprocessor its part at once.
+    let small = s.rows * s.cols <= SMALL;
+    let mut tx = columns.next_power_of_two().min(32);
+    while small && tx > NARROW && columns.div_ceil(tx) < w.target.multiprocessors {
+        tx /= 2;
+    }
+    let threads = if small { 2 * THREADS } else { THREADS };
+    let ty = (threads / tx).min(s.cols.next_power_of_two());
     // Where the reduction is short the strip is wide.
-    let tx = THREADS / ty;
+    let tx = threads / ty;
     let strips = columns.div_ceil(tx);
     let wanted = (w.target.multiprocessors * BLOCKS_EACH).div_ceil(strips);
-    let splits = wanted.min(s.cols / (ty * SPLIT_LEAST)).clamp(1, SPLIT_MOST);
+    let least = if small { 8 * SPLIT_LEAST } else { SPLIT_LEAST };
+    let splits = wanted.min(s.cols / (ty * least)).clamp(1, SPLIT_MOST);
     let span = s.cols.div_ceil(splits);
     let strip = Strip { tx, ty, strips, splits: s.cols.div_ceil(span), span };
     if strip.splits == 1 {
@@ -197,6 +208,7 @@ fn split(w: &mut Writer<'_>, v: &Vectors, t: &Strip) -> Result<()> {
             b.line("#pragma unroll");
             b.open(&format!("for (int e = 0; e < {}; ++e)", v.n));
             b.line(&format!("k{x}[e] = {start};"));
+            b.line("#pragma unroll 8");
             let head = b.d.count("i", "0", &all.to_string(), "1");
             b.open(&head);
             b.line(&format!("const {ty} other = ((const {ty}*)(scratch + {at}))[i * {} + r + e];", s.rows));
