@@ -136,6 +136,11 @@ impl Cuda {
         lock(&self.pool).take_all(blocks)
     }
 
+    /// Takes these blocks, or others of their sizes where they are not free.
+    pub(crate) fn take_blocks_or_like(&self, blocks: &[u64]) -> Result<Vec<u64>> {
+        lock(&self.pool).take_or_like(&self.context, blocks)
+    }
+
     pub(crate) fn give_scratch(&self, raw: u64) {
         lock(&self.pool).give(raw);
     }

@@ -262,8 +262,7 @@ impl Cuda {
     pub(crate) fn take_recorded(&self, plan: u64, given: &[Option<[u64; 2]>]) -> Option<Vec<u64>> {
         let mut graphs = self.graphs();
         for r in &mut graphs.plans.get_mut(&plan)?.recordings {
-            let mut places = r.addresses.chunks(2).zip(given);
-            if r.addresses.len() != 2 * given.len() || !places.all(|(a, g)| g.is_none_or(|g| g == a)) {
+            if r.addresses.len() != 2 * given.len() {
                 continue;
             }
             if r.own.is_empty() {
@@ -272,11 +271,19 @@ impl Cuda {
                 let own = r.addresses.chunks(2).zip(given).filter(|(_, g)| g.is_none()).map(|(a, _)| a[0]);
                 r.own = own.filter(|&a| seen.insert(a)).collect();
             }
+            if !r.addresses.chunks(2).zip(given).all(|(a, g)| g.is_none_or(|g| g == a)) {
+                continue;
+            }
             if self.take_blocks(&r.own) {
                 return Some(r.own.clone());
             }
         }
-        None
+        // No recording fits. Buffers go where the run before the last had them, as far as that is free: the results then
+        // lie where the last run began, and the circle closes. The last run's own results are this one's inputs.
+        let recordings = &graphs.plans.get(&plan)?.recordings;
+        let last = recordings.iter().map(|r| r.used).max()?;
+        let before = recordings.iter().filter(|r| r.used < last && !r.own.is_empty()).max_by_key(|r| r.used)?;
+        self.take_blocks_or_like(&before.own).ok()
     }
 
     /// A plain run that sees whether it could be recorded.

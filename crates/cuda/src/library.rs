@@ -68,16 +68,22 @@ const long long* __restrict__ index, const {ty}* __restrict__ src, {ty}* __restr
     const long long first = column / {inner} * {n} * {inner} + column % {inner};
     {ty}* const to = out + column / {inner} * {rows} * {inner} + column % {inner};
     bool bad = false;
-    for (int i = 0; i < {n}; i += {BATCH}) {{
-        // A batch of indices at once: one wait for memory instead of one each.
+    int i = 0;
+    // A batch of indices at once: one wait for memory instead of one each.
+    for (; i + {BATCH} <= {n}; i += {BATCH}) {{
         long long at[{BATCH}];
         #pragma unroll
-        for (int k = 0; k < {BATCH}; ++k) at[k] = i + k < {n} ? index[first + (long long)(i + k) * {inner}] : lo;
+        for (int k = 0; k < {BATCH}; ++k) at[k] = index[first + (long long)(i + k) * {inner}];
         #pragma unroll
         for (int k = 0; k < {BATCH}; ++k) {{
             bad |= at[k] < 0 || at[k] >= {rows};
-            if (i + k < {n} && at[k] >= lo && at[k] < hi) to[at[k] * {inner}] += src[first + (long long)(i + k) * {inner}];
+            if (at[k] >= lo && at[k] < hi) to[at[k] * {inner}] += src[first + (long long)(i + k) * {inner}];
         }}
+    }}
+    for (; i < {n}; ++i) {{
+        const long long at = index[first + (long long)i * {inner}];
+        bad |= at < 0 || at >= {rows};
+        if (at >= lo && at < hi) to[at * {inner}] += src[first + (long long)i * {inner}];
     }}
     if (bad) atomicOr(err, 1u);
 }}

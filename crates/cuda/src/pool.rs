@@ -91,6 +91,26 @@ impl Pool {
         true
     }
 
+    /// Takes these blocks, or others of their sizes where they are not free.
+    pub fn take_or_like(&mut self, context: &Context, blocks: &[u64]) -> Result<Vec<u64>> {
+        // First those that are free, so that no other takes their place.
+        let taken: Vec<bool> = blocks.iter().map(|&b| self.take_all(&[b])).collect();
+        let mut out = Vec::with_capacity(blocks.len());
+        for (&b, &had) in blocks.iter().zip(&taken) {
+            let size = self.sizes.get(&b).copied().unwrap_or(1);
+            match if had { Ok(b) } else { self.take(context, size) } {
+                Ok(raw) => out.push(raw),
+                Err(e) => {
+                    let held = blocks.iter().zip(&taken).skip(out.len()).filter(|(_, t)| **t).map(|(&b, _)| b);
+                    let back: Vec<u64> = out.into_iter().chain(held).collect();
+                    back.into_iter().for_each(|b| self.give(b));
+                    return Err(e);
+                }
+            }
+        }
+        Ok(out)
+    }
+
     fn count(&mut self, size: usize) {
         self.used += size;
         self.peak = self.peak.max(self.used);

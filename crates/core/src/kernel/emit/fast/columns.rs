@@ -20,7 +20,9 @@ const BLOCKS_EACH: usize = 6;
 /// Elements that a thread should at least combine before the reduction is split.
 const SPLIT_LEAST: usize = 8;
 /// Sums over no more elements than this are small.
-const SMALL: usize = 1 << 21;
+const SMALL: usize = 1 << 19;
+/// Bytes of shared memory that every GPU gives a block.
+const SHARED: usize = 48 << 10;
 /// Threads along the columns of a narrow strip.
 const NARROW: usize = 8;
 /// A reduction is split into at most so many.
@@ -55,7 +57,16 @@ pub(super) fn write(w: &mut Writer<'_>) -> Result<bool> {
     while small && tx > NARROW && columns.div_ceil(tx) < w.target.multiprocessors {
         tx /= 2;
     }
-    let threads = if small { 2 * THREADS } else { THREADS };
+    // Each reduction has a value a thread and vector element in shared memory.
+    let reduces: usize = s.passes.iter().map(|p| p.reduces.len()).sum();
+    let mut threads = if small { 2 * THREADS } else { THREADS };
+    while threads > 32 && threads * v.n * 8 * reduces > SHARED {
+        threads /= 2;
+    }
+    if threads * v.n * 8 * reduces > SHARED {
+        return Ok(false);
+    }
+    let tx = tx.min(threads);
     let ty = (threads / tx).min(s.cols.next_power_of_two());
     // Where the reduction is short the strip is wide.
     let tx = threads / ty;
