@@ -1,10 +1,11 @@
-//! `gradus-bench [--json] [--profile] [names]`: the benchmark's workloads, one JSON line each.
+//! `gradus-bench [--json] [--profile] [--device cuda:N] [names]`: the benchmark's workloads, one JSON line each.
 //!
 //! Warm up five times, then run for 1.5 s or 200 iterations (at least 7); the median and the minimum are reported.
 //! `--profile` says on standard error which steps the time goes to. `--against torch [--rounds N]` takes turns with
 //! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table.
 
 mod against;
+mod gpu;
 mod models;
 mod ops;
 mod training;
@@ -55,10 +56,12 @@ impl Bench {
 
 fn main() {
     let mut bench = Bench { names: vec![], profile: false };
-    let (mut against, mut rounds) = (false, 3);
+    let (mut against, mut rounds, mut device) = (false, 3, None);
     let mut args = std::env::args().skip(1);
     let wrong = |what: String| -> ! {
-        eprintln!("{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [names]");
+        eprintln!(
+            "{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [--device cuda:N] [names]"
+        );
         std::process::exit(2)
     };
     while let Some(arg) = args.next() {
@@ -69,6 +72,10 @@ fn main() {
                 Some("torch") => against = true,
                 other => wrong(format!("--against torch is what there is, not {other:?}")),
             },
+            "--device" => match args.next() {
+                Some(name) => device = Some(name),
+                None => wrong("--device wants a name".into()),
+            },
             "--rounds" => match args.next().and_then(|n| n.parse().ok()) {
                 Some(n) if n > 0 => rounds = n,
                 _ => wrong("--rounds wants a number above zero".into()),
@@ -76,6 +83,13 @@ fn main() {
             a if a.starts_with("--") => wrong(format!("no option {a}")),
             _ => bench.names.push(arg),
         }
+    }
+    if let Some(name) = device.filter(|d| d != "cpu") {
+        if let Err(e) = on_gpu(&name, bench.names) {
+            eprintln!("{e}");
+            std::process::exit(1);
+        }
+        return;
     }
     if against {
         if let Err(e) = against::run(&bench.names, rounds) {
@@ -88,4 +102,16 @@ fn main() {
         eprintln!("{e}");
         std::process::exit(1);
     }
+}
+
+/// The GPU's own list of workloads.
+fn on_gpu(name: &str, names: Vec<String>) -> gradus_core::Result<()> {
+    use gradus_core::{Device, Error};
+    use gradus_cuda::CudaDevice;
+    let number = match name.split_once(':').unwrap_or((name, "0")) {
+        ("cuda", n) => n.parse::<usize>().ok(),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there is cuda:N")))?;
+    gpu::run(Device::cuda(number)?, names)
 }

@@ -12,7 +12,7 @@ const WITHOUT: [&str; 1] = ["hash_tensor"];
 fn the_small_samples_are_right() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/opinfo");
     let mut out = Vec::new();
-    run_folder(&Gradus, dir.as_ref(), &Options::default(), &mut out).unwrap();
+    run_folder(&Gradus::default(), dir.as_ref(), &Options::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let bad: Vec<&str> = text
         .lines()

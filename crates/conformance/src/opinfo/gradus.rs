@@ -1,11 +1,21 @@
 //! gradus as the backend of the samples.
 
 use super::{Args, Backend, HostArray, HostDType, OpError, dispatch};
-use gradus_core::{DType, Tensor, grad::grad_of};
+use gradus_core::{DType, Device, Tensor, grad::grad_of};
 
 /// Runs samples through gradus's public API.
 #[derive(Clone, Copy, Debug)]
-pub struct Gradus;
+pub struct Gradus {
+    /// Where the samples' tensors live.
+    pub device: Device,
+}
+
+impl Default for Gradus {
+    /// On the CPU.
+    fn default() -> Gradus {
+        Gradus { device: Device::cpu() }
+    }
+}
 
 impl Backend for Gradus {
     type Tensor = Tensor;
@@ -13,6 +23,8 @@ impl Backend for Gradus {
     fn load(&self, array: &HostArray, grad: bool) -> Result<Tensor, OpError> {
         let dtype = dtype(array.dtype()).ok_or_else(|| format!("gradus has no {:?}", array.dtype()))?;
         let t = Tensor::from_bytes(array.bytes(), array.shape(), dtype)?;
+        let t = t.to(&self.device);
+        t.eval()?;
         Ok(if grad { t.requires_grad_() } else { t })
     }
 

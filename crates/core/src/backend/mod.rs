@@ -7,7 +7,7 @@
 pub mod cpu;
 
 use crate::{
-    DType, Error, ErrorKind, Result, Scalar,
+    DType, Error, ErrorKind, Result, Scalar, Shape,
     graph::Buffer,
     kernel::Kernel,
     op::{Conv, HostOp},
@@ -41,6 +41,18 @@ pub struct Slot<'a> {
     pub buffer: &'a Buffer,
     /// Elements to skip.
     pub offset: isize,
+}
+
+/// One run of a plan, as a backend that can do a whole plan at once wants to know it.
+pub struct Run<'a> {
+    /// Which plan: never used for another.
+    pub plan: u64,
+    /// The handle and the offset of every buffer, in order.
+    pub addresses: &'a [u64],
+    /// The scalar arguments.
+    pub scalars: &'a [Scalar],
+    /// The parameters of the n-th launch of a kernel.
+    pub params: &'a dyn Fn(usize) -> Vec<Scalar>,
 }
 
 /// A kernel made ready by a backend.
@@ -96,12 +108,28 @@ pub trait Backend: Send + Sync {
     /// A convolution or one of its gradients, all three contiguous.
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
     /// A library routine this device has natively; `Ok(false)` sends it to the host.
-    fn library(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>) -> Result<bool> {
-        let _ = (op, inputs, out);
+    /// `types` are those of the inputs and, last, of the result; all are contiguous.
+    fn library(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {
+        let _ = (op, inputs, out, types);
         Ok(false)
+    }
+    /// Takes the memory that an earlier run of a plan had, for the buffers that are not given (their handle and offset
+    /// are); one handle for each buffer of its own and one for the arena, in the order in which they first appear.
+    fn take_again(&self, plan: u64, given: &[Option<[u64; 2]>]) -> Option<Vec<u64>> {
+        let _ = (plan, given);
+        None
+    }
+    /// Runs the steps of a plan by calling `steps`, or does again what they did before on the same addresses.
+    fn run_plan(&self, run: &Run<'_>, steps: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let _ = run;
+        steps()
     }
     /// Waits for all work.
     fn sync(&self) -> Result<()>;
+    /// The implementation itself, for the crate it comes from.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// A device: a cheap handle to a backend, which lives as long as the process.

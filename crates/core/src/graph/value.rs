@@ -31,6 +31,12 @@ impl Buffer {
         Ok(Arc::new(Buffer { device, raw, bytes }))
     }
 
+    /// Memory that the device has set aside for this.
+    pub(crate) fn adopt(device: Device, raw: u64, bytes: usize) -> Arc<Buffer> {
+        LIVE_BYTES.fetch_add(bytes, Relaxed);
+        Arc::new(Buffer { device, raw, bytes })
+    }
+
     /// The device it lives on.
     pub fn device(&self) -> Device {
         self.device

@@ -12,7 +12,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -97,7 +97,10 @@ fn make(graph: &Linear) -> Result<Plan> {
             Ok(Output { node, buffer, view })
         })
         .collect::<Result<_>>()?;
-    Ok(Plan { device: graph.device, steps, buffers: b.homes, arena, outputs })
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let kernels = (0..steps.len()).filter(|&s| matches!(steps[s], Step::Kernel { .. })).collect();
+    let id = NEXT.fetch_add(1, Relaxed);
+    Ok(Plan { id, device: graph.device, steps, kernels, buffers: b.homes, arena, outputs })
 }
 
 /// An error if a tensor has more elements than addresses can count: all arithmetic on sizes below is then safe.

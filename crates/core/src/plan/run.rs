@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     DType, Device, Error, Result, Shape, Tensor,
-    backend::{Slot, cpu::library},
+    backend::{Run, Slot, cpu::library},
     graph::{Buffer, Value, take_unsettled, topological},
     op::{Array, CustomOp, HostOp, Op},
     view::View,
@@ -88,25 +88,64 @@ impl Bound<'_> {
     }
 }
 
-fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
-    let backend = plan.device.backend();
-    let arena = if plan.arena > 0 { Some(Buffer::alloc(plan.device, plan.arena)?) } else { None };
+/// The buffers of a run: leaves as they are, others where an earlier run of the plan had them, or new ones.
+fn bind(plan: &Plan, graph: &Linear) -> Result<Vec<(Arc<Buffer>, isize)>> {
+    let leaf = |n: usize| graph.nodes[n].value.as_ref().ok_or_else(|| Tensor::bug("a leaf without a value"));
+    let mut given = Vec::with_capacity(plan.buffers.len());
+    for home in &plan.buffers {
+        given.push(match *home {
+            Home::Leaf(n) => leaf(n).map(|v| Some([v.buffer.raw(), v.view.offset as u64]))?,
+            Home::Own { .. } | Home::Arena { .. } => None,
+        });
+    }
+    let mut places = plan.device.backend().take_again(plan.id, &given).map(Vec::into_iter);
+    let mut take = |bytes: usize| match places.as_mut().and_then(Iterator::next) {
+        Some(raw) => Ok(Buffer::adopt(plan.device, raw, bytes)),
+        None => Buffer::alloc(plan.device, bytes),
+    };
+    let mut arena: Option<Arc<Buffer>> = None;
     let mut buffers = Vec::with_capacity(plan.buffers.len());
     for home in &plan.buffers {
         buffers.push(match (*home, &arena) {
-            (Home::Leaf(n), _) => {
-                let v = graph.nodes[n].value.as_ref().ok_or_else(|| Tensor::bug("a leaf without a value"))?;
-                (v.buffer.clone(), v.view.offset)
-            }
+            (Home::Leaf(n), _) => leaf(n).map(|v| (v.buffer.clone(), v.view.offset))?,
             (Home::Arena { .. }, Some(a)) => (a.clone(), 0),
-            (Home::Arena { bytes, .. } | Home::Own { bytes }, _) => (Buffer::alloc(plan.device, bytes)?, 0),
+            (Home::Arena { .. }, None) => {
+                let a = take(plan.arena)?;
+                arena = Some(a.clone());
+                (a, 0)
+            }
+            (Home::Own { bytes }, _) => (take(bytes)?, 0),
         });
     }
+    Ok(buffers)
+}
+
+fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
+    let backend = plan.device.backend();
+    let buffers = bind(plan, graph)?;
     let bound = Bound { plan, buffers };
+    LAUNCHES.set(LAUNCHES.get() + plan.steps.len());
+    let addresses: Vec<u64> = bound.buffers.iter().flat_map(|(b, at)| [b.raw(), *at as u64]).collect();
+    let nth = |n: usize| match plan.kernels.get(n).map(|&s| &plan.steps[s]) {
+        Some(Step::Kernel { params, .. }) => params.iter().map(|&p| graph.scalars[p]).collect(),
+        Some(Step::Matmul { .. } | Step::Conv { .. } | Step::Host { .. } | Step::Custom { .. }) | None => vec![],
+    };
+    let run = Run { plan: plan.id, addresses: &addresses, scalars: &graph.scalars, params: &nth };
+    backend.run_plan(&run, &mut || run_steps(plan, graph, &bound))?;
+    let outputs = plan.outputs.iter().map(|o| {
+        let (buffer, leaf_offset) = &bound.buffers[o.buffer];
+        let view = View { offset: o.view.offset + leaf_offset, ..o.view.clone() };
+        (o.node, Value { buffer: buffer.clone(), view })
+    });
+    Ok(outputs.collect())
+}
+
+/// Every step in turn.
+fn run_steps(plan: &Plan, graph: &Linear, bound: &Bound<'_>) -> Result<()> {
+    let backend = plan.device.backend();
     let mut slots: Vec<Slot<'_>> = Vec::new();
     let mut params = Vec::new();
     for step in &plan.steps {
-        LAUNCHES.set(LAUNCHES.get() + 1);
         let start = profile::clock();
         match step {
             Step::Kernel { kernel, exe, args, params: which, nodes } => {
@@ -125,22 +164,17 @@ fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
                 backend.conv(spec, *dtype, slot(a), slot(b), slot(c)).map_err(|e| blame(e, graph, &[*node]))?;
             }
             Step::Host { op, args, node } => {
-                host_step(plan, &bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
+                host_step(plan, bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
             }
             Step::Custom { op, args, node } => {
-                custom_step(plan, &bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
+                custom_step(plan, bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
             }
         }
         if let Some(start) = start {
             profile::note(step, graph, start);
         }
     }
-    let outputs = plan.outputs.iter().map(|o| {
-        let (buffer, leaf_offset) = &bound.buffers[o.buffer];
-        let view = View { offset: o.view.offset + leaf_offset, ..o.view.clone() };
-        (o.node, Value { buffer: buffer.clone(), view })
-    });
-    Ok(outputs.collect())
+    Ok(())
 }
 
 /// An error of a step, with the line of the operation it belongs to.
@@ -156,8 +190,9 @@ type TypedRef = (Ref, DType, Shape);
 
 fn host_step(plan: &Plan, bound: &Bound<'_>, op: &HostOp, args: &[TypedRef]) -> Result<()> {
     let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| bound.slot(*r, *d)).collect();
+    let types: Vec<(DType, Shape)> = args.iter().map(|(_, d, s)| (*d, s.clone())).collect();
     let (out, inputs) = slots.split_last().ok_or_else(|| Tensor::bug("a step without a result"))?;
-    if plan.device.backend().library(op, inputs, *out)? {
+    if plan.device.backend().library(op, inputs, *out, &types)? {
         return Ok(());
     }
     on_host(plan.device, &slots, args, |inputs, out, spec| library::run(op, inputs, out, spec))

@@ -104,10 +104,14 @@ pub struct Output {
 
 /// A list of steps for one graph structure.
 pub struct Plan {
+    /// Its number: no two plans of a process have the same.
+    pub id: u64,
     /// Where it runs.
     pub device: Device,
     /// What it does.
     pub steps: Vec<Step>,
+    /// Which of the steps are kernels.
+    pub kernels: Vec<usize>,
     /// Its buffers.
     pub buffers: Vec<Home>,
     /// Size of the arena.

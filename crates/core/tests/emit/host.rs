@@ -1,12 +1,10 @@
 //! Emitted CUDA C on the CPU: a shim makes it C++, contexts for the threads of a block.
 
 use super::cases::Case;
-use gradus_core::{
-    Scalar,
-    kernel::{
-        emit::{self, Launch, What},
-        oracle::Cell,
-    },
+use gradus_core::kernel::{
+    Kernel,
+    emit::{self, Program, Stage, What},
+    oracle::Cell,
 };
 use std::ffi::c_void;
 
@@ -27,11 +25,34 @@ const SHIM: &str = r#"
 #define __launch_bounds__(n)
 struct shim_dim { unsigned int x; };
 static shim_dim threadIdx, blockIdx, gridDim;
-// A thread of a block is a context of its own; at a barrier it gives way to the next.
-struct shim_fiber { ucontext_t context; bool done; };
+// A thread of a block is a context of its own; where it must wait for others it gives way to the next.
+struct shim_fiber { ucontext_t context; bool done; long block, warp; char slot[8]; };
 static shim_fiber* shim_fibers;
+static unsigned shim_threads;
 static ucontext_t shim_main;
-static void __syncthreads() { swapcontext(&shim_fibers[threadIdx.x].context, &shim_main); }
+static void shim_wait(unsigned from, unsigned to, long shim_fiber::* count) {
+    const long mine = ++(shim_fibers[threadIdx.x].*count);
+    for (;;) {
+        bool all = true;
+        for (unsigned t = from; t < to; ++t) {
+            if (shim_fibers[t].done && shim_fibers[t].*count < mine) { fprintf(stderr, "a barrier that not all threads reach\n"); abort(); }
+            all = all && shim_fibers[t].*count >= mine;
+        }
+        if (all) return;
+        const unsigned me = threadIdx.x;
+        swapcontext(&shim_fibers[me].context, &shim_main);
+    }
+}
+static void __syncthreads() { shim_wait(0, shim_threads, &shim_fiber::block); }
+template <class T> static T __shfl_xor_sync(unsigned, T value, int by) {
+    const unsigned me = threadIdx.x, first = me / 32 * 32;
+    memcpy(shim_fibers[me].slot, &value, sizeof(T));
+    shim_wait(first, first + 32, &shim_fiber::warp);
+    T out;
+    memcpy(&out, shim_fibers[me ^ by].slot, sizeof(T));
+    shim_wait(first, first + 32, &shim_fiber::warp);
+    return out;
+}
 static inline void atomicOr(unsigned int* p, unsigned int x) { *p |= x; }
 static inline float __int_as_float(int b) { float f; memcpy(&f, &b, 4); return f; }
 static inline int __float_as_int(float f) { int b; memcpy(&b, &f, 4); return b; }
@@ -78,6 +99,8 @@ static void shim_enter() {
 static void shim_run(shim_kernel f, void** a, unsigned blocks, unsigned threads, bool together) {
     const size_t stack = 65536;
     gridDim.x = blocks;
+    shim_threads = threads;
+    char* stacks = together ? (char*)malloc(stack * threads) : 0;
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
         if (!together) {
             for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) f(a);
@@ -85,32 +108,43 @@ static void shim_run(shim_kernel f, void** a, unsigned blocks, unsigned threads,
         }
         shim_now = f;
         shim_args = a;
-        shim_fibers = new shim_fiber[threads];
-        char* stacks = (char*)malloc(stack * threads);
+        shim_fibers = new shim_fiber[threads]();
         for (unsigned t = 0; t < threads; ++t) {
             getcontext(&shim_fibers[t].context);
             shim_fibers[t].context.uc_stack.ss_sp = stacks + t * stack;
             shim_fibers[t].context.uc_stack.ss_size = stack;
-            shim_fibers[t].done = false;
             makecontext(&shim_fibers[t].context, shim_enter, 0);
         }
         for (unsigned done = 0; done < threads;) {
             done = 0;
             for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
-                swapcontext(&shim_main, &shim_fibers[threadIdx.x].context);
+                if (!shim_fibers[threadIdx.x].done) swapcontext(&shim_main, &shim_fibers[threadIdx.x].context);
                 done += shim_fibers[threadIdx.x].done;
             }
-            if (done != 0 && done != threads) { fprintf(stderr, "a barrier that not all threads reach\n"); abort(); }
         }
-        free(stacks);
         delete[] shim_fibers;
     }
+    free(stacks);
 }
 "#;
 
-/// A source under a name of its own, so that many fit one program.
-pub fn in_namespace(i: usize, s: &emit::Source) -> String {
-    format!("namespace k{i} {{\n{}}}\n", s.text.replace("extern \"C\" ", ""))
+/// A program under a name of its own, so that many fit one file.
+pub fn in_namespace(i: usize, p: &Program) -> String {
+    format!("namespace k{i} {{\n{}}}\n", p.text.replace("extern \"C\" ", ""))
+}
+
+/// The plain emitter's text as a program of one launch, on fewer blocks than points, so that each must take several.
+pub fn plain(k: &Kernel) -> Program {
+    let s = emit::cuda(k).unwrap();
+    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(3), threads: s.block };
+    Program {
+        bindings: s.bindings.iter().map(|b| b.what).collect(),
+        stages: vec![stage],
+        scratch: 0,
+        contract: false,
+        alignment: k.args.iter().map(|_| 1).collect(),
+        text: s.text,
+    }
 }
 
 /// Kernels a file: one compiler process each.
@@ -119,24 +153,27 @@ const PART: usize = 200;
 pub struct Library(libloading::Library);
 
 impl Library {
-    /// Compiles all cases into one library, where there is a compiler.
-    pub fn build(cases: &[Case]) -> Option<Library> {
-        let dir = std::env::temp_dir().join(format!("gradus-emit-{}", std::process::id()));
+    /// Compiles all programs into one library, where there is a compiler.
+    pub fn build(programs: &[Program]) -> Option<Library> {
+        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("gradus-emit-{}-{n}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let mut objects = vec![];
         let mut children = vec![];
-        for (n, part) in cases.chunks(PART).enumerate() {
+        for (n, part) in programs.chunks(PART).enumerate() {
             let mut text = SHIM.to_string();
-            for (j, c) in part.iter().enumerate() {
+            for (j, p) in part.iter().enumerate() {
                 let i = n * PART + j;
-                let s = emit::cuda(&c.kernel).unwrap();
-                text += &in_namespace(i, &s);
-                let together = matches!(s.launch, Launch::Blocks { .. });
-                text += &format!(
-                    "static void call{i}(void** a) {{ shim_spread(k{i}::gradus_kernel, a); }}\n\
-                     extern \"C\" void run{i}(void** a, unsigned n) {{ shim_run(call{i}, a, n, {}, {together}); }}\n",
-                    s.block
-                );
+                text += &in_namespace(i, p);
+                let together = p.text.contains("__syncthreads()") || p.text.contains("__shfl");
+                for (n, s) in p.stages.iter().enumerate() {
+                    text += &format!(
+                        "static void call{i}_{n}(void** a) {{ shim_spread(k{i}::{}, a); }}\n\
+                         extern \"C\" void run{i}_{n}(void** a) {{ shim_run(call{i}_{n}, a, {}, {}, {together}); }}\n",
+                        s.entry, s.blocks, s.threads
+                    );
+                }
             }
             let (source, object) = (dir.join(format!("part{n}.cpp")), dir.join(format!("part{n}.o")));
             std::fs::write(&source, text).unwrap();
@@ -162,27 +199,52 @@ impl Library {
         Some(Library(lib))
     }
 
-    /// Runs case `i` on these buffers.
-    pub fn run(&self, i: usize, c: &Case, args: &mut [Vec<u8>], params: &[Scalar], flags: &mut u32) {
-        let s = emit::cuda(&c.kernel).unwrap();
-        let mut cells: Vec<Cell> = params.iter().zip(&c.kernel.params).map(|(&x, &d)| Cell::of(x, d)).collect();
+    /// Runs program `i`, of case `c`, on these buffers.
+    pub fn run(&self, i: usize, p: &Program, c: &Case, args: &mut [Vec<u8>], flags: &mut u32) {
+        let mut cells: Vec<Cell> = c.params.iter().zip(&c.kernel.params).map(|(&x, &d)| Cell::of(x, d)).collect();
+        let mut scratch = vec![[0u64; 2]; p.scratch.div_ceil(16)];
         let mut list: Vec<*mut c_void> = vec![];
-        for b in &s.bindings {
-            list.push(match b.what {
+        // Buffers at addresses that keep to what the program asks for, and to no more than that.
+        let mut copies: Vec<(Vec<[u64; 2]>, usize)> = vec![];
+        for (a, bytes) in args.iter().enumerate() {
+            let offset = c.offsets.get(a).copied().unwrap_or(0) as usize * c.kernel.args[a].dtype.size();
+            let mut shift = p.alignment[a] % 16;
+            while (shift + offset) % p.alignment[a] != 0 {
+                shift += 1;
+            }
+            let mut copy = vec![[0u64; 2]; (bytes.len() + shift).div_ceil(16) + 1];
+            // SAFETY: the copy has room for all bytes after the shift.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_mut_ptr().cast::<u8>().add(shift), bytes.len());
+            }
+            copies.push((copy, shift));
+        }
+        for b in &p.bindings {
+            list.push(match *b {
                 What::Buffer(a) => {
                     let start = c.offsets.get(a).copied().unwrap_or(0) as usize * c.kernel.args[a].dtype.size();
-                    args[a][start..].as_mut_ptr().cast()
+                    let (copy, shift) = &mut copies[a];
+                    copy.as_mut_ptr().cast::<u8>().wrapping_add(*shift + start).cast()
                 }
                 What::Param(p) => (&raw mut cells[p]).cast(),
                 What::Flags => (&raw mut *flags).cast(),
+                What::Scratch => scratch.as_mut_ptr().cast(),
                 What::Offset(_) => unreachable!("CUDA takes no offsets"),
             });
         }
-        // SAFETY: the signature is the one written above; the pointers are those the entry point expects.
-        unsafe {
-            let run = self.0.get::<unsafe extern "C" fn(*mut *mut c_void, u32)>(format!("run{i}").as_bytes()).unwrap();
-            // Fewer blocks than points, so that each must take several.
-            run(list.as_mut_ptr(), s.blocks(3) as u32);
+        for n in 0..p.stages.len() {
+            // SAFETY: the signature is the one written above; the pointers are those the entry point expects.
+            unsafe {
+                let name = format!("run{i}_{n}");
+                let run = self.0.get::<unsafe extern "C" fn(*mut *mut c_void)>(name.as_bytes()).unwrap();
+                run(list.as_mut_ptr());
+            }
+        }
+        for (bytes, (copy, shift)) in args.iter_mut().zip(&copies) {
+            // SAFETY: as above, the other way.
+            unsafe {
+                std::ptr::copy_nonoverlapping(copy.as_ptr().cast::<u8>().add(*shift), bytes.as_mut_ptr(), bytes.len());
+            }
         }
     }
 }

@@ -154,7 +154,7 @@ pub(super) fn scalar(s: Number) -> Scalar {
 pub(super) fn operand(y: ScalarOr<Tensor>, like: &Tensor) -> Tensor {
     match y {
         ScalarOr::Tensor(t) => t,
-        ScalarOr::Scalar(s) => Tensor::scalar(scalar(s), scalar(s).promote_with(like.dtype())),
+        ScalarOr::Scalar(s) => Tensor::scalar(scalar(s), scalar(s).promote_with(like.dtype())).to(&like.device()),
     }
 }
 

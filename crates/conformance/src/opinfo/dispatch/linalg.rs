@@ -239,7 +239,7 @@ fn pca_lowrank(a: &A<'_>) -> Outs {
     a.ignore("niter");
     let (u, s, v) = x.pca_lowrank(q, center)?;
     let Some(want) = a.expected(0).filter(|w| w.shape() == u.dims()) else { return Ok(vec![u, s, v]) };
-    let want = Tensor::from_bytes(want.bytes(), want.shape(), u.dtype())?;
+    let want = Tensor::from_bytes(want.bytes(), want.shape(), u.dtype())?.to(&u.device());
     let sign = (&want * u.detach()).sum_dim(-2, true)?.sign();
     Ok(vec![u.mul(&sign)?, s, v.mul(&sign)?])
 }

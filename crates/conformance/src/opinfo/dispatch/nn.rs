@@ -174,7 +174,7 @@ fn dropout(name: &str, a: &Args<'_, Tensor>) -> One {
     }
     let features = name.starts_with("feature") || name.ends_with('d');
     let shape: Vec<usize> = x.dims().iter().enumerate().map(|(d, &n)| if features && d > 1 { 1 } else { n }).collect();
-    let keep = mt19937::keep_mask(&shape, p)?;
+    let keep = mt19937::keep_mask(&shape, p)?.to(&x.device());
     Ok(if name.contains("alpha") { x.alpha_dropout_with(&keep, p)? } else { x.dropout_with(&keep, p)? })
 }
 
@@ -212,7 +212,11 @@ fn attention(a: &Args<'_, Tensor>) -> One {
     let options = AttentionOptions {
         attn_mask: a.opt_tensor(3, "attn_mask")?,
         dropout_p,
-        dropout_mask: if dropout_p > 0.0 { Some(mt19937::keep_mask(&weights, dropout_p)?) } else { None },
+        dropout_mask: if dropout_p > 0.0 {
+            Some(mt19937::keep_mask(&weights, dropout_p)?.to(&q.device()))
+        } else {
+            None
+        },
         is_causal: a.bool_or(5, "is_causal", false)?,
         scale: a.opt_float(KW, "scale")?,
         enable_gqa: a.bool_or(KW, "enable_gqa", false)?,
@@ -248,7 +252,8 @@ fn multi_head(a: &Args<'_, Tensor>) -> Many {
     if o.training && o.dropout_p > 0.0 {
         let extra = usize::from(o.bias_kv.is_some()) + usize::from(o.add_zero_attn);
         let batch = if q.rank() == 3 { q.dims()[1] } else { 1 };
-        o.dropout_mask = Some(mt19937::keep_mask(&[batch * heads, q.dims()[0], k.dims()[0] + extra], o.dropout_p)?);
+        o.dropout_mask =
+            Some(mt19937::keep_mask(&[batch * heads, q.dims()[0], k.dims()[0] + extra], o.dropout_p)?.to(&q.device()));
     }
     let (out, weights) = q.multi_head_attention_forward(&k, &v, &o)?;
     Ok(if need_weights { vec![out, weights] } else { vec![out] })

@@ -9,7 +9,7 @@ use crate::{
         ewise::{self, Ewise, Kind},
     },
 };
-use std::fmt::Write;
+use std::{collections::HashMap, fmt::Write};
 
 /// The spelling of a language.
 pub(super) trait Dialect {
@@ -27,6 +27,10 @@ pub(super) trait Dialect {
     fn count(&self, name: &str, from: &str, below: &str, step: &str) -> String;
     /// A number in a register.
     fn number(&self, x: Scalar, d: DType) -> String;
+    /// An element as memory has it, in a register.
+    fn unpack(&self, d: DType, x: &str) -> String;
+    /// A register's value as memory has it.
+    fn pack(&self, d: DType, value: &str) -> String;
     /// An element of a buffer, in a register.
     fn load(&self, arg: usize, d: DType, at: &str) -> String;
     /// A register's value into a buffer.
@@ -53,8 +57,41 @@ pub(super) trait Dialect {
 pub(super) struct Body<'a, D> {
     pub d: &'a D,
     pub s: &'a Schedule,
-    depth: usize,
-    out: String,
+    pub depth: usize,
+    pub out: String,
+    /// The axis whose index is called `x` here: an element of a vector.
+    pub element: Option<usize>,
+    /// Loads whose value is at hand, as an expression of the type in memory, and stores that go to a place at hand.
+    pub at_hand: HashMap<Val, String>,
+    /// Under which conditions stores of a level happen.
+    pub guards: Guards,
+}
+
+/// Conditions for stores by level; nothing means always.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Guards {
+    pub uniform: Option<String>,
+    pub row: Option<String>,
+    pub elem: Option<String>,
+}
+
+impl Guards {
+    /// One thread writes what is one for all.
+    fn of(s: &Schedule) -> Guards {
+        let text = |t: &str| Some(t.to_string());
+        match s.by_block {
+            true => Guards { uniform: text("r == 0 && tid == 0"), row: text("tid == 0"), elem: None },
+            false => Guards { uniform: text("r == 0"), row: None, elem: None },
+        }
+    }
+
+    fn at(&self, level: Level) -> Option<&str> {
+        match level {
+            Level::Uniform => self.uniform.as_deref(),
+            Level::Row => self.row.as_deref(),
+            Level::Elem => self.elem.as_deref(),
+        }
+    }
 }
 
 /// The array of shared memory that reduction `slot` of a pass uses for values of a register type.
@@ -80,7 +117,7 @@ pub(super) fn shared_arrays(s: &Schedule) -> Vec<(DType, usize)> {
 
 /// The statements of the entry point, given names for the first row and for the step between rows of one worker.
 pub(super) fn write<D: Dialect>(d: &D, s: &Schedule, first: &str, step: &str) -> Result<String> {
-    let mut b = Body { d, s, depth: 1, out: String::new() };
+    let mut b = Body::new(d, s);
     for &v in &s.uniforms {
         b.inst(v)?;
     }
@@ -97,7 +134,12 @@ pub(super) fn write<D: Dialect>(d: &D, s: &Schedule, first: &str, step: &str) ->
     Ok(b.out)
 }
 
-impl<D: Dialect> Body<'_, D> {
+impl<'a, D: Dialect> Body<'a, D> {
+    /// Nothing yet.
+    pub fn new(d: &'a D, s: &'a Schedule) -> Body<'a, D> {
+        Body { d, s, depth: 1, out: String::new(), element: None, at_hand: HashMap::new(), guards: Guards::of(s) }
+    }
+
     pub fn line(&mut self, text: &str) {
         let _ = writeln!(self.out, "{:1$}{text}", "", self.depth * 4);
     }
@@ -124,7 +166,10 @@ impl<D: Dialect> Body<'_, D> {
     // ---- indices -------------------------------------------------------------------------------------------------
 
     /// The name of the index along axis `d` of the map and reduce spaces.
-    fn axis(&self, d: usize) -> String {
+    pub fn axis(&self, d: usize) -> String {
+        if self.element == Some(d) {
+            return "x".into();
+        }
         let k = &self.s.kernel;
         let nm = k.map.len();
         match (d < nm, if d < nm { nm } else { k.reduce.len() }) {
@@ -190,7 +235,7 @@ impl<D: Dialect> Body<'_, D> {
         if out.is_empty() { "0".into() } else { out }
     }
 
-    fn address(&self, a: &Access) -> String {
+    pub fn address(&self, a: &Access) -> String {
         let mut out = self.affine(&a.strides, a.offset);
         for l in &a.lookup {
             let i = self.d.looked_up(&format!("v{}", l.value), l.size);
@@ -229,6 +274,7 @@ impl<D: Dialect> Body<'_, D> {
         let value = match &inst.kind {
             InstKind::Const(x) => self.d.number(*x, inst.dtype),
             InstKind::Param(p) => self.d.param(*p, inst.dtype),
+            InstKind::Load { .. } if self.at_hand.contains_key(&v) => self.d.unpack(inst.dtype, &self.at_hand[&v]),
             InstKind::Load { source, access } => {
                 if access.lookup.iter().any(|l| l.size == 0) {
                     // There is nothing to read; the flag is all that can come of it.
@@ -272,15 +318,15 @@ impl<D: Dialect> Body<'_, D> {
             InstKind::Cast(x) => self.d.cast(&format!("v{x}"), k.insts[*x].dtype, inst.dtype),
             InstKind::Reduce(..) => return Ok(()),
             InstKind::Store { arg, access, value } => {
+                let name = format!("v{value}");
+                if let Some(place) = self.at_hand.get(&v) {
+                    let text = format!("{place} = {};", self.d.pack(k.args[*arg].dtype, &name));
+                    self.line(&text);
+                    return Ok(());
+                }
                 let at = self.address(access);
-                let text = self.d.store(*arg, k.args[*arg].dtype, &at, &format!("v{value}"));
-                let first = match inst.level {
-                    Level::Uniform if self.s.by_block => Some("r == 0 && tid == 0"),
-                    Level::Uniform => Some("r == 0"),
-                    Level::Row if self.s.by_block => Some("tid == 0"),
-                    Level::Row | Level::Elem => None,
-                };
-                match first {
+                let text = self.d.store(*arg, k.args[*arg].dtype, &at, &name);
+                match self.guards.at(inst.level) {
                     Some(cond) => self.line(&format!("if ({cond}) {{ {text} }}")),
                     None => self.line(&text),
                 }

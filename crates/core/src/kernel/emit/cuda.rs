@@ -16,11 +16,11 @@ use crate::{
 
 /// Threads a block may have.
 const MAX_THREADS: usize = 1024;
-const ENTRY: &str = "gradus_kernel";
+pub(super) const ENTRY: &str = "gradus_kernel";
 
 pub(super) fn emit(k: &Kernel) -> Result<Source> {
     let s = Schedule::new(k, MAX_THREADS);
-    let d = Cuda { index: if s.wide { "long long" } else { "int" } };
+    let d = Cuda { index: if s.wide { "long long" } else { "int" }, approximate: false };
     let (first, step) = match (s.by_block, s.wide) {
         (true, _) => (format!("({})blockIdx.x", d.index), format!("({})gridDim.x", d.index)),
         (false, false) => {
@@ -68,7 +68,7 @@ pub(super) fn emit(k: &Kernel) -> Result<Source> {
 }
 
 /// The type of an element in memory.
-fn stored(d: DType) -> &'static str {
+pub(super) fn stored(d: DType) -> &'static str {
     match d {
         DType::Bool | DType::U8 => "unsigned char",
         DType::I8 => "signed char",
@@ -81,8 +81,10 @@ fn stored(d: DType) -> &'static str {
     }
 }
 
-struct Cuda {
-    index: &'static str,
+pub(super) struct Cuda {
+    pub index: &'static str,
+    /// Whether functions need no more digits than 16-bit floats show.
+    pub approximate: bool,
 }
 
 impl Cuda {
@@ -143,24 +145,30 @@ impl Dialect for Cuda {
         }
     }
 
-    fn load(&self, arg: usize, d: DType, at: &str) -> String {
-        let x = format!("b{arg}[{at}]");
+    fn unpack(&self, d: DType, x: &str) -> String {
         match d {
             DType::F16 => format!("g_f16_to_f32({x})"),
             DType::BF16 => format!("g_bf16_to_f32({x})"),
             DType::Bool => format!("({x} != 0)"),
-            DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => x,
+            DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => x.into(),
         }
     }
 
-    fn store(&self, arg: usize, d: DType, at: &str, value: &str) -> String {
-        let x = match d {
+    fn pack(&self, d: DType, value: &str) -> String {
+        match d {
             DType::F16 => format!("g_f32_to_f16({value})"),
             DType::BF16 => format!("g_f32_to_bf16({value})"),
             DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 => format!("({}){value}", stored(d)),
             DType::I64 | DType::F32 | DType::F64 => value.into(),
-        };
-        format!("b{arg}[{at}] = {x};")
+        }
+    }
+
+    fn load(&self, arg: usize, d: DType, at: &str) -> String {
+        self.unpack(d, &format!("b{arg}[{at}]"))
+    }
+
+    fn store(&self, arg: usize, d: DType, at: &str, value: &str) -> String {
+        format!("b{arg}[{at}] = {};", self.pack(d, value))
     }
 
     fn iota(&self, at: &str) -> String {
@@ -198,7 +206,9 @@ impl Dialect for Cuda {
     }
 
     fn ewise(&self, row: &Ewise, over: DType, x: &[String]) -> Result<String> {
+        let quick = if self.approximate && over.compute() == DType::F32 { quick(row.name) } else { None };
         let text = match (over, row.name) {
+            _ if quick.is_some() => quick.unwrap_or_default(),
             (DType::Bool, "bitwise_not") => "(!{0})",
             _ if over.is_float() => row.c,
             _ => row.c_int,
@@ -222,4 +232,15 @@ impl Dialect for Cuda {
     fn barrier(&self) -> &'static str {
         "__syncthreads();"
     }
+}
+
+/// A row's text where a relative error of 2^-11 does no harm: one or a few instructions of the hardware.
+fn quick(row: &str) -> Option<&'static str> {
+    Some(match row {
+        "exp" => "g_quick_exp({0})",
+        "tanh" => "g_quick_tanh({0})",
+        "sigmoid" => "g_quick_divide(1.0f, 1.0f + g_quick_exp(-{0}))",
+        "div" => "g_quick_divide({0}, {1})",
+        _ => return None,
+    })
 }

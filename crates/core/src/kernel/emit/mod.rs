@@ -35,6 +35,7 @@
 
 mod body;
 mod cuda;
+mod fast;
 mod passes;
 mod prelude;
 mod prelude_cuda;
@@ -111,6 +112,8 @@ pub enum What {
     Offset(usize),
     /// A `u32` that is zero before the run: see [`raised`].
     Flags,
+    /// Memory of [`Program::scratch`] bytes, aligned to 16 (CUDA).
+    Scratch,
 }
 
 /// Where it goes.
@@ -132,6 +135,67 @@ pub enum At {
 /// Writes CUDA C for NVRTC. It includes no header.
 pub fn cuda(k: &Kernel) -> Result<Source> {
     cuda::emit(k)
+}
+
+/// What a CUDA program is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaTarget {
+    /// Multiprocessors of the GPU.
+    pub multiprocessors: usize,
+    /// Whether launches keep to [`Program::alignment`]; a program that must not rely on it asks for none.
+    pub aligned: bool,
+}
+
+/// A kernel as CUDA C: one or several launches, one after the other, all with the same arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The text.
+    pub text: String,
+    /// The arguments of every entry point, in order.
+    pub bindings: Vec<What>,
+    /// The launches.
+    pub stages: Vec<Stage>,
+    /// Bytes that the launches share beside the buffers.
+    pub scratch: usize,
+    /// What the address of each buffer must be a multiple of.
+    pub alignment: Vec<usize>,
+    /// Whether products and sums may be contracted: all floats written have 16 bits.
+    pub contract: bool,
+}
+
+impl Program {
+    /// What NVRTC needs to be told.
+    pub fn options(&self) -> [&'static str; 2] {
+        if self.contract { ["--fmad=true", NVRTC_OPTIONS[1]] } else { NVRTC_OPTIONS }
+    }
+}
+
+/// One launch of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The entry point.
+    pub entry: String,
+    /// Blocks: any number gives the same result where the kernel loops, and this is a good one.
+    pub blocks: usize,
+    /// Threads a block.
+    pub threads: usize,
+}
+
+/// Writes a CUDA program for a GPU.
+pub fn cuda_program(k: &Kernel, target: &CudaTarget) -> Result<Program> {
+    if let Some(program) = fast::program(k, target)? {
+        return Ok(program);
+    }
+    let s = cuda::emit(k)?;
+    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(1 << 30), threads: s.block };
+    Ok(Program {
+        bindings: s.bindings.iter().map(|b| b.what).collect(),
+        stages: vec![stage],
+        scratch: 0,
+        contract: false,
+        alignment: k.args.iter().map(|a| a.dtype.size()).collect(),
+        text: s.text,
+    })
 }
 
 /// Writes WGSL without extensions.
@@ -181,7 +245,7 @@ impl Source {
                         _ => (narrow(oracle::wrap(x.i64(), dtype))? as i64).to_le_bytes(),
                     }
                 }
-                What::Buffer(_) | What::Flags => continue,
+                What::Buffer(_) | What::Flags | What::Scratch => continue,
             };
             let Some(place) = out.get_mut(offset..offset + bytes) else { return Err(missing()) };
             place.copy_from_slice(&word[..bytes]);

@@ -3,14 +3,58 @@
 /// Name and text, callees before callers.
 pub(super) const HELPERS: &[(&str, &str)] = &[
     (
+        // Two units in the last place, over the whole range.
+        "g_quick_divide",
+        "\
+__device__ inline float g_quick_divide(float a, float b) {
+#ifdef __CUDA_ARCH__
+    float q;
+    asm(\"div.full.f32 %0, %1, %2;\" : \"=f\"(q) : \"f\"(a), \"f\"(b));
+    return q;
+#else
+    return a / b;
+#endif
+}",
+    ),
+    (
+        "g_quick_exp",
+        "\
+__device__ inline float g_quick_exp(float x) {
+#ifdef __CUDA_ARCH__
+    return __expf(x);
+#else
+    return exp(x);
+#endif
+}",
+    ),
+    (
+        "g_quick_tanh",
+        "\
+__device__ inline float g_quick_tanh(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
+    float y;
+    asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));
+    return y;
+#else
+    return tanh(x);
+#endif
+}",
+    ),
+    (
         "g_f16_to_f32",
         "\
 __device__ inline float g_f16_to_f32(unsigned short h) {
+#ifdef __CUDA_ARCH__
+    float f;
+    asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h));
+    return f;
+#else
     const unsigned int sign = (unsigned int)(h & 0x8000u) << 16, e = (h >> 10) & 31u, m = h & 1023u;
     if (e == 31u) return __int_as_float((int)(sign | 0x7f800000u | (m << 13)));
     if (e != 0u) return __int_as_float((int)(sign | ((e + 112u) << 23) | (m << 13)));
     const float x = (float)m * 5.9604644775390625e-08f;
     return sign ? -x : x;
+#endif
 }",
     ),
     (
@@ -18,6 +62,11 @@ __device__ inline float g_f16_to_f32(unsigned short h) {
         "g_f32_to_f16",
         "\
 __device__ inline unsigned short g_f32_to_f16(float x) {
+#ifdef __CUDA_ARCH__
+    unsigned short h;
+    asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));
+    return h;
+#else
     const unsigned int b = (unsigned int)__float_as_int(x), sign = (b >> 16) & 0x8000u, a = b & 0x7fffffffu;
     if (a > 0x7f800000u) return (unsigned short)(sign | 0x7e00u | ((a >> 13) & 0x3ffu));
     if (a >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u);
@@ -27,6 +76,7 @@ __device__ inline unsigned short g_f32_to_f16(float x) {
     }
     const unsigned int r = a + 0xfffu + ((a >> 13) & 1u);
     return (unsigned short)(sign | ((r - 0x38000000u) >> 13));
+#endif
 }",
     ),
     (
@@ -40,9 +90,15 @@ __device__ inline float g_bf16_to_f32(unsigned short h) {
         "g_f32_to_bf16",
         "\
 __device__ inline unsigned short g_f32_to_bf16(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    unsigned short h;
+    asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));
+    return h;
+#else
     const unsigned int b = (unsigned int)__float_as_int(x);
     if ((b & 0x7fffffffu) > 0x7f800000u) return (unsigned short)((b >> 16) | 0x40u);
     return (unsigned short)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
+#endif
 }",
     ),
     (

@@ -8,6 +8,10 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 template <class T> __device__ inline T g_sigmoid(T x) {
     const T e = exp(-fabs(x));
     return (x < 0 ? e : (T)1) / (1 + e);
+}
+__device__ inline float g_sigmoid(float x) {
+    const float e = exp(-fabs(x));
+    return g_quick_divide(x < 0 ? e : 1.0f, 1.0f + e);
 }",
     ),
     (

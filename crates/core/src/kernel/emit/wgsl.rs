@@ -210,24 +210,30 @@ impl Dialect for Wgsl {
         }
     }
 
-    fn load(&self, arg: usize, d: DType, at: &str) -> String {
-        let x = format!("b{arg}[u.o{arg} + {at}]");
+    fn unpack(&self, d: DType, x: &str) -> String {
         match d {
             DType::I64 => format!("g_narrow({x})"),
             DType::F16 => format!("f32({x})"),
-            DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 => x,
-            DType::BF16 | DType::F32 | DType::F64 => x,
+            DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 => x.into(),
+            DType::BF16 | DType::F32 | DType::F64 => x.into(),
         }
     }
 
-    fn store(&self, arg: usize, d: DType, at: &str, value: &str) -> String {
-        let x = match d {
+    fn pack(&self, d: DType, value: &str) -> String {
+        match d {
             DType::I64 => format!("vec2<i32>({value}, {value} >> 31u)"),
             DType::F16 => format!("f16({value})"),
             DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 => value.into(),
-            DType::BF16 | DType::F32 | DType::F64 => value.to_string(),
-        };
-        format!("b{arg}[u.o{arg} + {at}] = {x};")
+            DType::BF16 | DType::F32 | DType::F64 => value.into(),
+        }
+    }
+
+    fn load(&self, arg: usize, d: DType, at: &str) -> String {
+        self.unpack(d, &format!("b{arg}[u.o{arg} + {at}]"))
+    }
+
+    fn store(&self, arg: usize, d: DType, at: &str, value: &str) -> String {
+        format!("b{arg}[u.o{arg} + {at}] = {};", self.pack(d, value))
     }
 
     fn iota(&self, at: &str) -> String {

@@ -1,0 +1,65 @@
+//! The benchmark on a GPU: the workloads of PyTorch's side (`torch_gpu.py`), under the same names.
+//!
+//! Ten warm-up runs, then fifty timed ones between two events on the device; the median is reported.
+
+mod gpt;
+mod ops;
+mod train;
+
+use gradus_core::{Device, Result};
+use gradus_cuda::Timer;
+use std::time::Instant;
+
+/// Times workloads on one GPU.
+pub struct Gpu {
+    /// Where.
+    pub device: Device,
+    names: Vec<String>,
+}
+
+impl Gpu {
+    /// Whether this workload was asked for: by name, or by the start of it.
+    fn wants(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|n| name.starts_with(&n[..]))
+    }
+
+    /// The medians of `runs` in milliseconds: on the device, and until the host was free again.
+    fn median(&self, runs: usize, warm: usize, mut f: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
+        for _ in 0..warm {
+            f()?;
+        }
+        self.device.backend().sync()?;
+        let (mut times, mut host) = (vec![], vec![]);
+        for _ in 0..runs {
+            let timer = Timer::start(&self.device)?;
+            let start = Instant::now();
+            f()?;
+            host.push(start.elapsed().as_secs_f64() * 1e3);
+            times.push(timer.stop()?);
+        }
+        let median = |mut t: Vec<f64>| {
+            t.sort_by(f64::total_cmp);
+            (t[(runs - 1) / 2] + t[runs / 2]) / 2.0
+        };
+        Ok((median(times), median(host)))
+    }
+
+    /// Runs an operation and prints its line; `extra` from the milliseconds.
+    fn time(&self, name: &str, f: impl FnMut() -> Result<()>, extra: impl FnOnce(f64) -> String) -> Result<()> {
+        if self.wants(name) {
+            let (ms, host) = self.median(50, 10, f)?;
+            println!(r#"{{"peer": "gradus", "work": "{name}", "ms": {ms:.5}, "host_ms": {host:.5}{}}}"#, extra(ms));
+        }
+        Ok(())
+    }
+}
+
+/// All workloads, or those whose names start as given.
+pub fn run(device: Device, names: Vec<String>) -> Result<()> {
+    // As PyTorch's side sets it.
+    gradus_cuda::set_tf32(true);
+    let gpu = Gpu { device, names };
+    ops::run(&gpu)?;
+    train::run(&gpu)?;
+    gpt::run(&gpu)
+}

@@ -1,0 +1,64 @@
+//! Small training steps, where launches dominate.
+
+use super::Gpu;
+use gradus_core::{DType, Reduction, Result, Tensor};
+use gradus_optim::{Optimizer, Sgd};
+
+impl Gpu {
+    /// A variable on the device, uniform within `1 / sqrt(fan_in)`.
+    pub(super) fn parameter(&self, shape: &[usize], fan_in: usize) -> Result<Tensor> {
+        let bound = 1.0 / (fan_in as f64).sqrt();
+        let t = (Tensor::rand(shape) * (2.0 * bound) - bound).to(&self.device);
+        t.eval()?;
+        Ok(t.requires_grad_())
+    }
+
+    /// Whole numbers below `n` on the device.
+    pub(super) fn labels(&self, shape: &[usize], n: i64) -> Result<Tensor> {
+        let t = Tensor::randint(0, n, shape, DType::I64)?.to(&self.device);
+        t.eval()?;
+        Ok(t)
+    }
+
+    /// A training step: prints the milliseconds and how many `items` a second that is.
+    pub(super) fn step(&self, name: &str, items: usize, f: impl FnMut() -> Result<()>) -> Result<()> {
+        let (ms, host) = self.median(30, 8, f)?;
+        let per_s = (items as f64 / ms * 1e3).round();
+        println!(r#"{{"peer": "gradus", "work": "{name}", "ms": {ms:.5}, "host_ms": {host:.5}, "per_s": {per_s}}}"#);
+        Ok(())
+    }
+}
+
+/// Layers `widths[i] -> widths[i + 1]`: weights and biases.
+fn layers(gpu: &Gpu, widths: &[usize]) -> Result<Vec<(Tensor, Tensor)>> {
+    let make = |w: &[usize]| Ok((gpu.parameter(&[w[1], w[0]], w[0])?, gpu.parameter(&[w[1]], w[0])?));
+    widths.windows(2).map(make).collect()
+}
+
+pub fn run(gpu: &Gpu) -> Result<()> {
+    if gpu.wants("mlp_b64_f32") {
+        let net = layers(gpu, &[784, 128, 64, 10])?;
+        let (x, y) = (gpu.randn(&[64, 784], DType::F32)?, gpu.labels(&[64], 10)?);
+        let mut sgd = Sgd::new(net.iter().flat_map(|(w, b)| [w, b]), 1e-3).momentum(0.9);
+        gpu.step("mlp_b64_f32", 64, || {
+            let mut h = x.clone();
+            for (i, (w, b)) in net.iter().enumerate() {
+                h = h.linear(w, Some(b))?;
+                if i + 1 < net.len() {
+                    h = h.leaky_relu(0.1);
+                }
+            }
+            sgd.step(&h.cross_entropy(&y)?.backward()?)
+        })?;
+    }
+    if gpu.wants("sine_f32") {
+        let net = layers(gpu, &[1, 64, 1])?;
+        let (x, y) = (gpu.randn(&[1000, 1], DType::F32)?, gpu.randn(&[1000, 1], DType::F32)?);
+        let mut sgd = Sgd::new(net.iter().flat_map(|(w, b)| [w, b]), 0.01);
+        gpu.step("sine_f32", 1000, || {
+            let h = x.linear(&net[0].0, Some(&net[0].1))?.relu().linear(&net[1].0, Some(&net[1].1))?;
+            sgd.step(&h.mse_loss(&y, Reduction::Mean)?.backward()?)
+        })?;
+    }
+    Ok(())
+}
