@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 pub use gradus_core::*;
+pub use gradus_cuda as cuda;
 pub use gradus_data as data;
 pub use gradus_io as io;
 pub use gradus_optim as optim;
@@ -42,6 +43,7 @@ pub mod nn {
 pub mod prelude {
     pub use crate::nn::{self, Layer, Module};
     pub use gradus_core::{DType, Device, Element, NewAxis, Result, Scalar, Shape, Tensor, manual_seed, no_grad, s};
+    pub use gradus_cuda::CudaDevice;
     pub use gradus_io::{StateDict, Stateful};
     pub use gradus_optim::{Adam, AdamW, LrScheduler, Optimizer, Schedule, Sgd};
     pub use gradus_scalar::{constant, var};

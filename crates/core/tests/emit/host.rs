@@ -209,7 +209,7 @@ impl Library {
         for (a, bytes) in args.iter().enumerate() {
             let offset = c.offsets.get(a).copied().unwrap_or(0) as usize * c.kernel.args[a].dtype.size();
             let mut shift = p.alignment[a] % 16;
-            while (shift + offset) % p.alignment[a] != 0 {
+            while !(shift + offset).is_multiple_of(p.alignment[a]) {
                 shift += 1;
             }
             let mut copy = vec![[0u64; 2]; (bytes.len() + shift).div_ceil(16) + 1];
