@@ -13,7 +13,7 @@ use super::{
 };
 use clap::ArgMatches;
 use gradus::{
-    Error, Result,
+    Device, Error, Result,
     io::{self, Meta, StateDict},
     manual_seed,
     train::{
@@ -50,7 +50,11 @@ struct Defaults {
 
 /// `gradus train TASK`
 pub fn run(task: &str, m: &ArgMatches, out: &Out) -> Done {
-    devices::named(m.get_one::<String>("device").map_or("cpu", String::as_str))?;
+    let device = devices::named(m.get_one::<String>("device").map_or("cpu", String::as_str))?;
+    if device != Device::cpu() {
+        // The loop below builds its batches on the CPU: say so rather than train there in silence.
+        return Err(Failure::Usage(format!("train runs on the cpu so far, not on {device}")));
+    }
     let settings = |d: Defaults| Settings::new(task, m, d);
     match task {
         "sine" => {
