@@ -362,7 +362,7 @@ impl Backend for Cuda {
         self.on_cpu(&slots, dtype, |s| Device::cpu().backend().conv(spec, dtype, s[0], s[1], s[2]))
     }
 
-    fn library(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {
+    fn host_op(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {
         let slots = inputs.iter().chain([&out]).zip(types);
         let addresses: Vec<u64> = slots.map(|(s, (d, _))| Cuda::address(s, *d)).collect();
         self.routine(op, &addresses, types)

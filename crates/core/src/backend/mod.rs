@@ -109,7 +109,7 @@ pub trait Backend: Send + Sync {
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
     /// A library routine this device has natively; `Ok(false)` sends it to the host.
     /// `types` are those of the inputs and, last, of the result; all are contiguous.
-    fn library(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {
+    fn host_op(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {
         let _ = (op, inputs, out, types);
         Ok(false)
     }

@@ -192,7 +192,7 @@ fn host_step(plan: &Plan, bound: &Bound<'_>, op: &HostOp, args: &[TypedRef]) -> 
     let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| bound.slot(*r, *d)).collect();
     let types: Vec<(DType, Shape)> = args.iter().map(|(_, d, s)| (*d, s.clone())).collect();
     let (out, inputs) = slots.split_last().ok_or_else(|| Tensor::bug("a step without a result"))?;
-    if plan.device.backend().library(op, inputs, *out, &types)? {
+    if plan.device.backend().host_op(op, inputs, *out, &types)? {
         return Ok(());
     }
     on_host(plan.device, &slots, args, |inputs, out, spec| library::run(op, inputs, out, spec))
