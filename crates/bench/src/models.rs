@@ -1,6 +1,7 @@
 //! The networks of the benchmark, written on tensors alone: parameters by name, and a forward pass.
 
 use gradus_core::{AttentionOptions, BatchNormOptions, ConvOptions, DType, MaxPoolOptions, Result, Tensor, no_grad};
+use gradus_nn::{Lstm, Module, RnnOptions};
 
 /// The parameters of a model, made in order.
 #[derive(Default)]
@@ -242,25 +243,11 @@ pub fn gpt(p: &mut Params, s: GptShape) -> Result<Forward> {
 
 /// One layer of LSTM over `[batch, time, input]`, then a dense layer on its last state.
 pub fn lstm(p: &mut Params, input: usize, hidden: usize) -> Result<Forward> {
-    let bound = 1.0 / (hidden as f64).sqrt();
-    let mut uniform = |shape: &[usize]| {
-        p.add(Tensor::rand(shape.iter().copied().collect::<gradus_core::Shape>()) * (2.0 * bound) - bound)
-    };
-    let (wi, wh) = (uniform(&[4 * hidden, input])?, uniform(&[4 * hidden, hidden])?);
-    let (bi, bh) = (uniform(&[4 * hidden])?, uniform(&[4 * hidden])?);
+    let lstm = Lstm::with(input, hidden, RnnOptions { batch_first: true, ..Default::default() })?;
+    p.all.extend(lstm.parameters());
     let head = p.linear(hidden, 10)?;
     Ok(Box::new(move |x| {
-        let (b, t) = (x.dims()[0], x.dims()[1]);
-        // The inputs' part of all gates at once; time first, so that a step's rows lie together.
-        let gates_in = x.transpose(0, 1)?.linear(&wi, Some(&bi))?;
-        let mut h = Tensor::zeros([b, hidden], DType::F32);
-        let mut c = Tensor::zeros([b, hidden], DType::F32);
-        for k in 0..t {
-            let g = gates_in.narrow(0, k, 1)?.squeeze(0)? + h.linear(&wh, Some(&bh))?;
-            let part = |n: usize| g.narrow(1, n * hidden, hidden);
-            c = part(1)?.sigmoid() * c + part(0)?.sigmoid() * part(2)?.tanh();
-            h = part(3)?.sigmoid() * c.tanh();
-        }
-        head.forward(&h)
+        let (_, (h, _)) = lstm.forward(x, None)?;
+        head.forward(&h.select(0, -1)?)
     }))
 }

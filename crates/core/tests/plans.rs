@@ -91,3 +91,37 @@ fn cross_entropy_is_rows_then_a_sum() {
     let causal = gradus_core::AttentionOptions { is_causal: true, ..Default::default() };
     launches("attention", &q.scaled_dot_product_attention(&q, &q, &causal).unwrap(), 1);
 }
+
+/// What a step of the plan writes, in bytes, by its operations.
+fn stores(plan: &gradus_core::plan::Explanation, with: &str) -> usize {
+    use gradus_core::kernel::InstKind;
+    let step = plan.steps.iter().find(|s| s.ops.iter().any(|o| o == with)).unwrap();
+    step.kernel.as_ref().unwrap().insts.iter().filter(|i| matches!(i.kind, InstKind::Store { .. })).count()
+}
+
+#[test]
+fn the_forward_pass_stores_no_more_than_the_products_need() {
+    let (t, w1, w2) = (x(&[64, 32]), x(&[32, 100]), x(&[100, 8]));
+    for (what, f) in [("tanh", Tensor::gelu_tanh as fn(&Tensor) -> Tensor), ("relu", Tensor::relu)] {
+        let v = w1.requires_grad_();
+        let loss = f(&t.matmul(&v).unwrap()).matmul(&w2).unwrap().square().sum();
+        let g = loss.backward().unwrap().wrt(&v).unwrap();
+        let plan = Tensor::explain_all(&[&loss, &g]).unwrap();
+        assert_eq!(stores(&plan, what), 1, "{what}: the inside of an activation is computed again:\n{plan}");
+    }
+}
+
+#[test]
+fn equal_parts_are_computed_once() {
+    let t = x(&[64, 100]);
+    launches("twice the same product", &(&t.matmul(&t.t().unwrap()).unwrap() + &t.matmul(&t.t().unwrap()).unwrap()), 2);
+}
+
+#[test]
+fn a_weights_gradient_comes_in_the_weights_order() {
+    let (t, w) = (x(&[64, 32]), x(&[100, 32]).requires_grad_());
+    let loss = t.matmul(&w.t().unwrap()).unwrap().square().sum();
+    let g = loss.backward().unwrap().wrt(&w).unwrap();
+    let plan = (&w - &(&g * 0.1)).explain().unwrap();
+    assert!(plan.to_string().contains("matmul 1 x [100, 64] @ [64, 32]"), "{plan}");
+}

@@ -103,6 +103,17 @@ pub trait Backend: Send + Sync {
     fn compile(&self, kernel: &Kernel) -> Result<Arc<dyn Executable>>;
     /// Runs a kernel: one slot an argument, one scalar a parameter.
     fn launch(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()>;
+    /// Makes elementwise kernels that differ in nothing but the extent of their one map axis ready to run as one launch;
+    /// `None` sends them one after the other.
+    fn compile_many(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {
+        let _ = kernels;
+        Ok(None)
+    }
+    /// Runs what [`Backend::compile_many`] made: the slots and the parameters of all kernels in turn.
+    fn launch_many(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
+        let _ = (exe, args, params);
+        Err(Error::new("launch_many", ErrorKind::Internal("this backend makes no such launches".into())))
+    }
     /// A matrix product into contiguous `c`.
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
     /// A convolution or one of its gradients, all three contiguous.

@@ -14,6 +14,7 @@ mod edit;
 mod functional;
 mod gradcheck;
 mod linalg_rules;
+mod products;
 mod rules;
 mod scan_rules;
 mod slices;
@@ -34,6 +35,7 @@ use crate::{
     graph::{IdMap, IdSet, backward_pass, on_behalf_of, topological},
     op::Op,
 };
+use products::Product;
 use slices::Piece;
 use std::{
     collections::BTreeMap,
@@ -207,6 +209,7 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
         accumulate(&mut grads, y, g.clone());
     }
     let mut pieces: IdMap<Vec<Piece>> = IdMap::default();
+    let mut products: IdMap<Vec<Product>> = IdMap::default();
     let mut kept: IdMap<Tensor> = IdMap::default();
     let mut vars = BTreeMap::new();
     for t in order.iter().rev() {
@@ -215,6 +218,11 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
         }
         if let Some(all) = pieces.remove(&t.id())
             && let Some(g) = slices::join(t, all)?
+        {
+            accumulate(&mut grads, t, g);
+        }
+        if let Some(all) = products.remove(&t.id())
+            && let Some(g) = on_behalf_of(t.location(), || products::join(&all))?
         {
             accumulate(&mut grads, t, g);
         }
@@ -255,7 +263,10 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
             {
                 let part = part.sum_to(input.shape())?;
                 let part = if part.dtype() == input.dtype() { part } else { part.to_dtype(input.dtype()) };
-                accumulate(&mut grads, input, part);
+                match Product::of(&part) {
+                    Some(product) => products.entry(input.id()).or_default().push(product),
+                    None => accumulate(&mut grads, input, part),
+                }
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Plans by structure.
 
 use super::{
-    codegen, fuse,
+    batch, codegen, fuse,
     linear::Linear,
     lower::{self, Item, Kind, Lowered, Opaque},
     memory::{self, Lifetime},
-    steps::{Home, Output, Plan, Ref, Step},
+    steps::{Home, Output, Part, Plan, Ref, Step},
 };
 use crate::{Device, Error, ErrorKind, Result, Tensor, backend::Matmul, kernel::Kernel, view::View};
 use std::{
@@ -49,12 +49,17 @@ pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
 /// Plans a graph.
 fn make(graph: &Linear) -> Result<Plan> {
     check_sizes(graph)?;
-    let lowered = lower::lower(graph);
+    let mut lowered = lower::lower(graph);
     // Nodes are numbered as they are made: a backward pass that makes them in the order it needs them runs in it.
     let age: Vec<u64> = lowered.items.iter().map(|i| graph.nodes[i.node].tensor.id()).collect();
-    let fused = fuse::fuse(&lowered, &age, graph.device.backend().limits());
-    let mut b =
-        Builder { items: &lowered.items, buffer: vec![None; lowered.items.len()], homes: vec![], lives: vec![] };
+    let fused = fuse::fuse(&mut lowered, age, graph.device.backend().limits());
+    let mut b = Builder {
+        items: &lowered.items,
+        buffer: vec![None; lowered.items.len()],
+        inside: vec![None; lowered.items.len()],
+        homes: vec![],
+        lives: vec![],
+    };
     // Sources and stored items get buffers; which ones outlive the run is known from the roots.
     let outputs = outputs(graph, &lowered, &fused);
     let mut outlives = vec![false; lowered.items.len()];
@@ -65,25 +70,35 @@ fn make(graph: &Linear) -> Result<Plan> {
             outlives[item.inputs[0].base] = true;
         }
     }
+    b.place_parts(&fused.stored, &outlives);
     let mut steps = vec![];
-    for g in 0..fused.groups.len() {
-        let group = &fused.groups[g];
+    let mut made = fused
+        .groups
+        .iter()
+        .enumerate()
+        .map(|(g, group)| (!group.opaque).then(|| codegen::generate(&lowered.items, &fused, g)))
+        .collect::<Vec<_>>();
+    for batch in batch::batches(&lowered, &fused, &made) {
         let at = steps.len();
-        for &i in &group.items {
-            if lowered.items[i].is_after() {
-                b.buffer[i] = Some(b.buffer_of(lowered.items[i].inputs[0].base)?);
-            } else if fused.stored[i] {
-                b.define(i, outlives[i], at);
+        let mut parts = vec![];
+        for &g in &batch.groups {
+            let group = &fused.groups[g];
+            for &i in &group.items {
+                if lowered.items[i].is_after() {
+                    b.buffer[i] = Some(b.buffer_of(lowered.items[i].inputs[0].base)?);
+                } else if fused.stored[i] {
+                    b.define(i, &outlives, at);
+                }
             }
-        }
-        if group.opaque {
-            b.opaque(group.items[0], graph.device, &mut steps)?;
-        } else {
-            let made = codegen::generate(&lowered.items, &fused, g);
+            let Some(made) = made[g].take() else {
+                b.opaque(group.items[0], graph.device, &mut steps)?;
+                continue;
+            };
             let args = made.args.iter().map(|&i| b.reference(i, 0, at)).collect::<Result<_>>()?;
             let nodes = group.items.iter().map(|&i| lowered.items[i].node).collect();
-            steps.push(kernel_step(graph.device, made.kernel, args, made.params, nodes)?);
+            parts.push(Part { kernel: made.kernel, args, params: made.params, nodes });
         }
+        kernel_steps(graph.device, parts, batch.kernels, &mut steps)?;
     }
     let lives: Vec<Lifetime> = b.lives.iter().map(|l| l.1).collect();
     let (places, arena) = memory::arrange(&lives);
@@ -98,7 +113,8 @@ fn make(graph: &Linear) -> Result<Plan> {
         })
         .collect::<Result<_>>()?;
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let kernels = (0..steps.len()).filter(|&s| matches!(steps[s], Step::Kernel { .. })).collect();
+    let kernels =
+        (0..steps.len()).filter(|&s| matches!(steps[s], Step::Kernel { .. } | Step::Kernels { .. })).collect();
     let id = NEXT.fetch_add(1, Relaxed);
     Ok(Plan { id, device: graph.device, steps, kernels, buffers: b.homes, arena, outputs })
 }
@@ -116,9 +132,24 @@ fn check_sizes(graph: &Linear) -> Result<()> {
     Ok(())
 }
 
-fn kernel_step(device: Device, kernel: Kernel, args: Vec<Ref>, params: Vec<usize>, nodes: Vec<usize>) -> Result<Step> {
-    let exe = device.backend().compile(&kernel)?;
-    Ok(Step::Kernel { kernel, exe, args, params, nodes })
+fn kernel_step(device: Device, part: Part) -> Result<Step> {
+    let exe = device.backend().compile(&part.kernel)?;
+    Ok(Step::Kernel { exe, part })
+}
+
+/// Parts as one launch, if they are several, have one body (then `kernels` are they under it) and the device can.
+fn kernel_steps(device: Device, mut parts: Vec<Part>, kernels: Vec<Kernel>, steps: &mut Vec<Step>) -> Result<()> {
+    if parts.len() > 1
+        && let Some(exe) = device.backend().compile_many(&kernels)?
+    {
+        parts.iter_mut().zip(kernels).for_each(|(p, k)| p.kernel = k);
+        steps.push(Step::Kernels { exe, parts });
+        return Ok(());
+    }
+    for part in parts {
+        steps.push(kernel_step(device, part)?);
+    }
+    Ok(())
 }
 
 /// What the run leaves behind: wanted nodes, and what a later gradient can use of what is stored anyway.
@@ -139,6 +170,8 @@ fn outputs(graph: &Linear, l: &Lowered, fused: &fuse::Fused) -> Vec<(usize, usiz
 struct Builder<'a> {
     items: &'a [Item],
     buffer: Vec<Option<usize>>,
+    /// Items that are computed inside a joined one: which, and where in it.
+    inside: Vec<Option<(usize, usize)>>,
     homes: Vec<Home>,
     lives: Vec<(usize, Lifetime)>,
 }
@@ -157,8 +190,39 @@ impl Builder<'_> {
         Ok(self.homes.len() - 1)
     }
 
+    /// Finds the items that can be computed where they are to be joined with others, without a copy.
+    fn place_parts(&mut self, stored: &[bool], outlives: &[bool]) {
+        for (c, cat) in self.items.iter().enumerate() {
+            if !matches!(cat.kind, Kind::Opaque(Opaque::Cat(0))) || cat.shape.rank() != 1 || !stored[c] {
+                continue;
+            }
+            let mut from = 0;
+            for e in &cat.inputs {
+                let i = e.base;
+                // One that is joined itself may hold parts of its own.
+                let joined = matches!(self.items[i].kind, Kind::Opaque(Opaque::Cat(_) | Opaque::After));
+                let own = stored[i] && !outlives[i] && !joined && self.inside[i].is_none();
+                // Parts begin where buffers may.
+                let aligned = (from * cat.dtype.size()).is_multiple_of(64);
+                if own && aligned && e.is_identity(self.items) {
+                    self.inside[i] = Some((c, from));
+                }
+                from += e.view.shape.numel();
+            }
+        }
+    }
+
     /// Gives a stored item its buffer.
-    fn define(&mut self, i: usize, outlives: bool, step: usize) {
+    fn define(&mut self, i: usize, outlives: &[bool], step: usize) {
+        if self.buffer[i].is_some() {
+            return; // a joined item, which its first part defined
+        }
+        if let Some((whole, _)) = self.inside[i] {
+            self.define(whole, outlives, step);
+            self.buffer[i] = self.buffer[whole];
+            return;
+        }
+        let outlives = outlives[i];
         let bytes = self.items[i].shape.numel() * self.items[i].dtype.size();
         let b = self.homes.len();
         self.homes.push(Home::Own { bytes });
@@ -171,6 +235,7 @@ impl Builder<'_> {
     /// A reference from step `step`, which keeps the buffer alive until then.
     fn reference(&mut self, i: usize, offset: isize, step: usize) -> Result<Ref> {
         let buffer = self.buffer_of(i)?;
+        let offset = offset + self.inside[i].map_or(0, |(_, from)| from as isize);
         if let Ok(at) = self.lives.binary_search_by_key(&buffer, |l| l.0) {
             self.lives[at].1.to = step;
         }
@@ -229,21 +294,31 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// One copy an input, each into its part of the result.
+    /// One copy for each input that is not in its place already.
     fn cat(&mut self, i: usize, axis: usize, device: Device, steps: &mut Vec<Step>) -> Result<()> {
         let item = &self.items[i];
         let strides = item.shape.strides();
+        let flat = item.shape.rank() == 1;
         let mut from = 0isize;
+        let mut parts = vec![];
         for e in &item.inputs {
             let n = e.view.shape[axis];
-            if e.view.shape.numel() > 0 {
-                let kernel = codegen::copy_kernel(&e.view, &strides, item.dtype);
-                let src = self.reference(e.base, 0, steps.len())?;
+            let there = self.inside[e.base] == Some((i, from as usize));
+            if e.view.shape.numel() > 0 && !there {
+                // Where all are contiguous, the copies differ in nothing but their lengths.
+                let at = if flat { e.view.offset } else { 0 };
+                let view = View { offset: e.view.offset - at, ..e.view.clone() };
+                let kernel = codegen::copy_kernel(&view, &strides, item.dtype);
+                let src = self.reference(e.base, at, steps.len())?;
                 let dst = self.reference(i, from * strides[axis], steps.len())?;
-                steps.push(kernel_step(device, kernel, vec![src, dst], vec![], vec![item.node])?);
+                parts.push(Part { kernel, args: vec![src, dst], params: vec![], nodes: vec![item.node] });
             }
             from += n as isize;
         }
-        Ok(())
+        if flat {
+            let kernels = parts.iter().map(|p| p.kernel.clone()).collect();
+            return kernel_steps(device, parts, kernels, steps);
+        }
+        parts.into_iter().try_for_each(|p| kernel_step(device, p).map(|s| steps.push(s)))
     }
 }

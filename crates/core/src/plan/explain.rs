@@ -75,12 +75,19 @@ pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
 pub(super) fn describe(step: &Step, graph: &Linear) -> StepInfo {
     let name = |n: usize| graph.nodes[n].tensor.op_name().to_string();
     match step {
-        Step::Kernel { kernel, nodes, .. } => StepInfo {
+        Step::Kernel { part, .. } => StepInfo {
             what: "kernel".into(),
-            ops: nodes.iter().map(|&n| name(n)).collect(),
-            bytes: kernel.bytes(),
-            flops: kernel.flops(),
-            kernel: Some(kernel.clone()),
+            ops: part.nodes.iter().map(|&n| name(n)).collect(),
+            bytes: part.kernel.bytes(),
+            flops: part.kernel.flops(),
+            kernel: Some(part.kernel.clone()),
+        },
+        Step::Kernels { parts, .. } => StepInfo {
+            what: format!("{} times one kernel", parts.len()),
+            ops: parts[0].nodes.iter().map(|&n| name(n)).collect(),
+            bytes: parts.iter().map(|p| p.kernel.bytes()).sum(),
+            flops: parts.iter().map(|p| p.kernel.flops()).sum(),
+            kernel: Some(Kernel { map: vec![parts.iter().map(|p| p.kernel.rows()).sum()], ..parts[0].kernel.clone() }),
         },
         Step::Matmul { spec, node, .. } => {
             let [m, k, n] = spec.mkn;

@@ -6,7 +6,10 @@
 //! read from, and an item joins only where that stays true: so no two groups ever wait for each other, and the check
 //! costs nothing.
 
-use super::lower::{Edge, Item, Kind, Lowered};
+use super::{
+    lower::{Edge, Item, Kind, Lowered},
+    recompute::recompute,
+};
 use crate::{
     Shape,
     backend::Limits,
@@ -43,7 +46,8 @@ pub struct Group {
     rank: usize,
     read_by_others: bool,
     merged_into: Option<usize>,
-    loads: usize,
+    /// Loads, counted once a reader.
+    pub loads: usize,
 }
 
 impl Group {
@@ -68,7 +72,7 @@ pub struct Fused {
 }
 
 /// Groups the items.
-pub fn fuse(l: &Lowered, age: &[u64], limits: &Limits) -> Fused {
+pub fn fuse(l: &mut Lowered, mut age: Vec<u64>, limits: &Limits) -> Fused {
     let live = live(l);
     let mut f = Fuser { items: &l.items, groups: vec![], place: vec![Place::Dead; l.items.len()], limits };
     for (i, _) in live.iter().enumerate().filter(|(_, live)| **live) {
@@ -79,9 +83,10 @@ pub fn fuse(l: &Lowered, age: &[u64], limits: &Limits) -> Fused {
         };
     }
     f.merge_siblings();
-    let (place, groups) = f.settle();
+    let (mut place, mut groups) = f.settle();
+    recompute(l, &mut place, &mut groups, &mut age, limits);
     let stored = stored(l, &place);
-    let (groups, place) = schedule(&l.items, age, groups, place);
+    let (groups, place) = schedule(&l.items, &age, groups, place);
     Fused { groups, place, stored }
 }
 

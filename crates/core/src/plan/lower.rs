@@ -1,6 +1,6 @@
 //! From nodes to items: views become strides on the edges between computations.
 
-use super::linear::{Linear, leaf_view};
+use super::linear::{Linear, LinearNode, leaf_view};
 use crate::{
     DType, Shape,
     op::{
@@ -10,7 +10,11 @@ use crate::{
     view::{View, ViewOp},
 };
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 /// Something computed, or a source.
 pub struct Item {
@@ -78,6 +82,25 @@ pub enum Opaque {
 }
 
 impl Kind {
+    /// Whether two items of this kind over the same inputs are the same.
+    fn same(&self, other: &Kind) -> bool {
+        match (self, other) {
+            (Kind::Ewise(a), Kind::Ewise(b)) => a == b,
+            (Kind::Cast, Kind::Cast) | (Kind::Copy, Kind::Copy) => true,
+            (Kind::Reduce(a, x), Kind::Reduce(b, y)) => a == b && x == y,
+            (Kind::Gather(a), Kind::Gather(b)) => a == b,
+            (Kind::Opaque(a), Kind::Opaque(b)) => match (a, b) {
+                (Opaque::Matmul, Opaque::Matmul) => true,
+                (Opaque::Conv(a), Opaque::Conv(b)) => a == b,
+                (Opaque::Host(a), Opaque::Host(b)) => a == b,
+                (Opaque::Cat(a), Opaque::Cat(b)) => a == b,
+                // What a user's operation does is its own business, and an order is there for its place.
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Sources that have no buffer: they are computed where they are read.
     pub fn is_virtual(&self) -> bool {
         matches!(self, Kind::Scalar(_) | Kind::Iota | Kind::Rand(_))
@@ -108,6 +131,18 @@ impl Edge {
         Edge { base, view: View::contiguous(shape), ops: SmallVec::new(), sole: false }
     }
 
+    /// The same elements under another shape, if strides can say it.
+    pub fn reshaped(&self, shape: &Shape) -> Option<Edge> {
+        if self.view.shape == *shape {
+            return Some(self.clone());
+        }
+        let op = ViewOp::Reshape(shape.clone());
+        let view = self.view.apply(&op)?;
+        let mut ops = self.ops.clone();
+        ops.push(op);
+        Some(Edge { view, ops, ..*self })
+    }
+
     /// Whether elements are read one to one in row-major order (reshapes included).
     pub fn is_identity(&self, items: &[Item]) -> bool {
         !matches!(items[self.base].kind, Kind::Leaf(_))
@@ -131,12 +166,15 @@ pub fn lower(graph: &Linear) -> Lowered {
     for n in &graph.nodes {
         n.inputs.iter().for_each(|&i| uses[i] += 1);
     }
-    let mut l = Lower { items: vec![], edges: Vec::with_capacity(graph.nodes.len()) };
+    let turned = turned(graph, &uses);
+    let mut l = Lower { items: vec![], edges: Vec::with_capacity(graph.nodes.len()), known: HashMap::new() };
     for (i, n) in graph.nodes.iter().enumerate() {
         let node = n.tensor.node();
         let sole = uses[i] == 1 && !n.wanted;
         let edge = if let Some(v) = &n.value {
             l.item(Kind::Leaf(i), SmallVec::new(), node.shape.clone(), node.dtype, i, Some(leaf_view(v)))
+        } else if turned[i] {
+            l.turned_matmul(n, &node.shape, node.dtype, i)
         } else {
             l.node(&node.op, n, &node.shape, node.dtype, i)
         };
@@ -154,9 +192,33 @@ pub fn lower(graph: &Linear) -> Lowered {
     Lowered { items: l.items, roots }
 }
 
+/// Exchanges the last two axes.
+fn turn(rank: usize) -> ViewOp {
+    let mut p: SmallVec<[usize; 6]> = (0..rank).collect();
+    p.swap(rank - 1, rank - 2);
+    ViewOp::Permute(p)
+}
+
+/// Products that are only read transposed, as the gradient of a `Linear`'s weight is: they are computed that way round.
+fn turned(graph: &Linear, uses: &[usize]) -> Vec<bool> {
+    let mut reads = vec![0usize; graph.nodes.len()];
+    for n in &graph.nodes {
+        if let (Op::View(v @ ViewOp::Permute(p)), None) = (&n.tensor.node().op, &n.value)
+            && p.len() >= 2
+            && *v == turn(p.len())
+        {
+            reads[n.inputs[0]] += 1;
+        }
+    }
+    let product = |n: &LinearNode| n.value.is_none() && !n.wanted && matches!(n.tensor.node().op, Op::Matmul);
+    graph.nodes.iter().enumerate().map(|(i, n)| product(n) && reads[i] == uses[i] && uses[i] > 0).collect()
+}
+
 struct Lower {
     items: Vec<Item>,
     edges: Vec<Edge>,
+    /// Items by what they are: equal ones become one.
+    known: HashMap<u64, SmallVec<[usize; 2]>>,
 }
 
 impl Lower {
@@ -170,11 +232,62 @@ impl Lower {
         view: Option<View>,
     ) -> Edge {
         let view = view.unwrap_or_else(|| View::contiguous(&shape));
-        self.items.push(Item { kind, inputs, shape, dtype, node, moved: false });
-        Edge { view, ..Edge::whole(self.items.len() - 1, &Shape::default()) }
+        let item = Item { kind, inputs, shape, dtype, node, moved: false };
+        let base = self.known_as(&item).unwrap_or_else(|| {
+            self.items.push(item);
+            self.items.len() - 1
+        });
+        Edge { view, ..Edge::whole(base, &Shape::default()) }
     }
 
-    fn node(&mut self, op: &Op, n: &super::linear::LinearNode, shape: &Shape, dtype: DType, i: usize) -> Edge {
+    /// An item whose elements are not in its node's order.
+    fn moved_item(&mut self, kind: Kind, inputs: SmallVec<[Edge; 2]>, shape: Shape, dtype: DType, node: usize) -> Edge {
+        let before = self.items.len();
+        let edge = self.item(kind, inputs, shape, dtype, node, None);
+        // One that was there before stands for its own node.
+        self.items[edge.base].moved |= edge.base == before;
+        edge
+    }
+
+    /// An earlier item that computes the same; this one is remembered for later ones.
+    fn known_as(&mut self, item: &Item) -> Option<usize> {
+        if item.inputs.is_empty() {
+            return None;
+        }
+        let mut h = DefaultHasher::new();
+        (std::mem::discriminant(&item.kind), &item.shape, item.dtype).hash(&mut h);
+        item.inputs.iter().for_each(|e| (e.base, &e.view).hash(&mut h));
+        let same = |k: &Item| {
+            k.dtype == item.dtype
+                && k.shape == item.shape
+                && !k.moved
+                && k.inputs.len() == item.inputs.len()
+                && k.inputs.iter().zip(&item.inputs).all(|(a, b)| a.base == b.base && a.view == b.view)
+                && k.kind.same(&item.kind)
+        };
+        let all = self.known.entry(h.finish()).or_default();
+        let found = all.iter().copied().find(|&k| same(&self.items[k]));
+        if found.is_none() {
+            all.push(self.items.len());
+        }
+        found
+    }
+
+    /// `(a b)^T` as `b^T a^T`, under the view that turns it back.
+    fn turned_matmul(&mut self, n: &LinearNode, shape: &Shape, dtype: DType, i: usize) -> Edge {
+        let (r, turn) = (shape.rank(), turn(shape.rank()));
+        let inputs = [1, 0].map(|k: usize| {
+            let e = self.edges[n.inputs[k]].clone();
+            let e = self.view(e, &turn, i);
+            self.buffer(e, false, i)
+        });
+        let mut out = shape.clone();
+        out.0.swap(r - 1, r - 2);
+        let e = self.moved_item(Kind::Opaque(Opaque::Matmul), SmallVec::from_iter(inputs), out, dtype, i);
+        self.view(e, &turn, i)
+    }
+
+    fn node(&mut self, op: &Op, n: &LinearNode, shape: &Shape, dtype: DType, i: usize) -> Edge {
         let input = |l: &Lower, k: usize| l.edges[n.inputs[k]].clone();
         let all = |l: &Lower| n.inputs.iter().map(|&k| l.edges[k].clone()).collect::<SmallVec<[Edge; 2]>>();
         let kind = match op {
@@ -204,10 +317,11 @@ impl Lower {
             Op::Cat { axis } => Kind::Opaque(Opaque::Cat(*axis)),
         };
         let inputs = all(self);
+        if let Kind::Opaque(Opaque::Cat(axis)) = kind {
+            return self.cat(axis, inputs, shape, dtype, i);
+        }
         let inputs = match &kind {
-            Kind::Opaque(Opaque::Matmul | Opaque::Cat(_)) => {
-                inputs.into_iter().map(|e| self.buffer(e, false, i)).collect()
-            }
+            Kind::Opaque(Opaque::Matmul) => inputs.into_iter().map(|e| self.buffer(e, false, i)).collect(),
             Kind::Opaque(Opaque::Host(h)) if h.takes_rows() => inputs.into_iter().map(|e| self.rows(e, i)).collect(),
             Kind::Opaque(Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_)) => {
                 inputs.into_iter().map(|e| self.buffer(e, true, i)).collect()
@@ -215,6 +329,24 @@ impl Lower {
             _ => inputs.into_iter().map(|e| self.push(e, 0)).collect(),
         };
         self.item(kind, inputs, shape.clone(), dtype, i, None)
+    }
+
+    /// Inputs side by side. Along the outermost axis they follow each other in memory, whatever their shapes: then it is
+    /// a matter of one axis, so that what is joined twice is the same item, and may be computed in place.
+    fn cat(&mut self, axis: usize, inputs: SmallVec<[Edge; 2]>, shape: &Shape, dtype: DType, i: usize) -> Edge {
+        let inputs: SmallVec<[Edge; 2]> = inputs.into_iter().map(|e| self.buffer(e, false, i)).collect();
+        let outermost = shape[..axis].iter().all(|&n| n == 1) && shape.numel() > 0;
+        if !outermost || inputs.iter().any(|e| !e.view.is_contiguous()) {
+            return self.item(Kind::Opaque(Opaque::Cat(axis)), inputs, shape.clone(), dtype, i, None);
+        }
+        let flat: Option<SmallVec<[Edge; 2]>> = inputs
+            .iter()
+            .filter(|e| e.view.shape.numel() > 0)
+            .map(|e| e.reshaped(&e.view.shape.numel().into()))
+            .collect();
+        let inputs = flat.unwrap_or(inputs);
+        let all = self.moved_item(Kind::Opaque(Opaque::Cat(0)), inputs, shape.numel().into(), dtype, i);
+        self.view(all, &ViewOp::Reshape(shape.clone()), i)
     }
 
     /// One more view on an edge; what strides cannot say is a copy.
@@ -293,8 +425,7 @@ impl Lower {
         }
         let (kind, dtype, node) = (base.kind.clone(), base.dtype, base.node);
         let inputs = inputs.into_iter().map(|i| self.push(i, depth + 1)).collect();
-        let edge = self.item(kind, inputs, e.view.shape, dtype, node, None);
-        self.items[edge.base].moved = true;
+        let edge = self.moved_item(kind, inputs, e.view.shape, dtype, node);
         Edge { sole: true, ..edge }
     }
 

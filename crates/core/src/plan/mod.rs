@@ -5,10 +5,13 @@
 //! 2. `cache` looks the hash up. A training step is planned once and replayed after that.
 //! 3. `lower` turns nodes into *items*: views become strides on the edges, aliases vanish, equal items become one.
 //! 4. `fuse` puts items into groups, each of which becomes one kernel.
-//! 5. `codegen` writes the kernel of each group.
-//! 6. `memory` lays intermediate buffers into one arena, by lifetime.
-//! 7. `run` executes the steps and gives the nodes their values.
+//! 5. `recompute` lets groups compute again what would cost more to store.
+//! 6. `codegen` writes the kernel of each group.
+//! 7. `batch` puts kernels of one body, such as the updates of all parameters, into one launch.
+//! 8. `memory` lays intermediate buffers into one arena, by lifetime.
+//! 9. `run` executes the steps and gives the nodes their values.
 
+mod batch;
 mod cache;
 mod codegen;
 mod explain;
@@ -17,6 +20,7 @@ mod linear;
 mod lower;
 mod memory;
 mod profile;
+mod recompute;
 mod run;
 mod steps;
 
@@ -24,6 +28,6 @@ pub use cache::plans_made;
 pub use explain::{Explanation, StepInfo};
 pub use profile::{Profile, profile};
 pub use run::{kernel_launches, realize};
-pub use steps::{Plan, Step};
+pub use steps::{Part, Plan, Step};
 
 pub(crate) use explain::explain;

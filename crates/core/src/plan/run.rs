@@ -4,10 +4,10 @@ use super::{
     cache::plan_for,
     linear::{Linear, linearize},
     profile,
-    steps::{Home, Plan, Ref, Step},
+    steps::{Home, Part, Plan, Ref, Step},
 };
 use crate::{
-    DType, Device, Error, Result, Shape, Tensor,
+    DType, Device, Error, Result, Scalar, Shape, Tensor,
     backend::{Run, Slot, cpu::library},
     graph::{Buffer, Value, take_unsettled, topological},
     op::{Array, CustomOp, HostOp, Op},
@@ -127,7 +127,8 @@ fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
     LAUNCHES.set(LAUNCHES.get() + plan.steps.len());
     let addresses: Vec<u64> = bound.buffers.iter().flat_map(|(b, at)| [b.raw(), *at as u64]).collect();
     let nth = |n: usize| match plan.kernels.get(n).map(|&s| &plan.steps[s]) {
-        Some(Step::Kernel { params, .. }) => params.iter().map(|&p| graph.scalars[p]).collect(),
+        Some(Step::Kernel { part, .. }) => part.params.iter().map(|&p| graph.scalars[p]).collect(),
+        Some(Step::Kernels { parts, .. }) => parts.iter().flat_map(|p| &p.params).map(|&p| graph.scalars[p]).collect(),
         Some(Step::Matmul { .. } | Step::Conv { .. } | Step::Host { .. } | Step::Custom { .. }) | None => vec![],
     };
     let run = Run { plan: plan.id, addresses: &addresses, scalars: &graph.scalars, params: &nth };
@@ -148,12 +149,13 @@ fn run_steps(plan: &Plan, graph: &Linear, bound: &Bound<'_>) -> Result<()> {
     for step in &plan.steps {
         let start = profile::clock();
         match step {
-            Step::Kernel { kernel, exe, args, params: which, nodes } => {
-                slots.clear();
-                slots.extend(args.iter().zip(&kernel.args).map(|(&r, a)| bound.slot(r, a.dtype)));
-                params.clear();
-                params.extend(which.iter().map(|&p| graph.scalars[p]));
-                backend.launch(&**exe, &slots, &params).map_err(|e| blame(e, graph, nodes))?;
+            Step::Kernel { exe, part } => {
+                gather(std::slice::from_ref(part), graph, bound, &mut slots, &mut params);
+                backend.launch(&**exe, &slots, &params).map_err(|e| blame(e, graph, &part.nodes))?;
+            }
+            Step::Kernels { exe, parts } => {
+                gather(parts, graph, bound, &mut slots, &mut params);
+                backend.launch_many(&**exe, &slots, &params).map_err(|e| blame(e, graph, &parts[0].nodes))?;
             }
             Step::Matmul { spec, args: [a, b, c], node } => {
                 let slot = |r: &Ref| bound.slot(*r, spec.dtype);
@@ -175,6 +177,22 @@ fn run_steps(plan: &Plan, graph: &Linear, bound: &Bound<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The buffers and parameters of the parts of a launch.
+fn gather<'a>(
+    parts: &[Part],
+    graph: &Linear,
+    bound: &'a Bound<'_>,
+    slots: &mut Vec<Slot<'a>>,
+    params: &mut Vec<Scalar>,
+) {
+    slots.clear();
+    params.clear();
+    for p in parts {
+        slots.extend(p.args.iter().zip(&p.kernel.args).map(|(&r, a)| bound.slot(r, a.dtype)));
+        params.extend(p.params.iter().map(|&p| graph.scalars[p]));
+    }
 }
 
 /// An error of a step, with the line of the operation it belongs to.

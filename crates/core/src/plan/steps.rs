@@ -37,20 +37,33 @@ pub enum Home {
     },
 }
 
+/// A loop and what it works on.
+pub struct Part {
+    /// What it computes.
+    pub kernel: Kernel,
+    /// Its buffers.
+    pub args: Vec<Ref>,
+    /// Which scalar arguments of the plan its parameters are.
+    pub params: Vec<usize>,
+    /// The nodes it computes (for `explain`).
+    pub nodes: Vec<usize>,
+}
+
 /// One thing to run.
 pub enum Step {
     /// A loop of ours.
     Kernel {
-        /// What it computes.
-        kernel: Kernel,
         /// As the backend made it ready.
         exe: Arc<dyn Executable>,
-        /// Its buffers.
-        args: Vec<Ref>,
-        /// Which scalar arguments of the plan its parameters are.
-        params: Vec<usize>,
-        /// The nodes it computes (for `explain`).
-        nodes: Vec<usize>,
+        /// The loop and what it works on.
+        part: Part,
+    },
+    /// Loops of one body over different extents, as one launch.
+    Kernels {
+        /// As the backend made them ready.
+        exe: Arc<dyn Executable>,
+        /// The loops and what each works on.
+        parts: Vec<Part>,
     },
     /// A matrix product.
     Matmul {

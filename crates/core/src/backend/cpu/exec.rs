@@ -4,6 +4,7 @@
 use super::{
     jit::{self, Entry},
     micro::{Cursor, Dst, Micro, Src},
+    nest,
     program::{Pass, Program, Style},
     reduce::{Parts, combine},
     runs::{At, Block},
@@ -14,11 +15,18 @@ use rayon::prelude::*;
 use std::cell::RefCell;
 
 /// Below this much work a kernel stays on the calling thread.
-const PARALLEL_WORK: usize = 64 * 1024;
+pub const PARALLEL_WORK: usize = 64 * 1024;
 
 /// The buffers of a launch, as addresses with the launch's offsets applied.
 #[derive(Clone, Copy)]
 pub struct Bases<'a>(pub &'a [*mut u8]);
+
+impl<'a> Bases<'a> {
+    /// `n` of them from `first` on.
+    pub fn part(self, first: usize, n: usize) -> Bases<'a> {
+        Bases(&self.0[first..first + n])
+    }
+}
 
 // SAFETY: tasks read shared buffers, and write disjoint elements: a store's address is injective over the map space
 // (the planner writes whole buffers in order), and a task owns its map points.
@@ -49,17 +57,24 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
         // SAFETY: the caller's promise.
         return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks) });
     }
-    let some = |from: usize, to: usize| {
-        with_task(p, bases, params, |t| {
-            // SAFETY: the caller's promise.
-            (from..to).try_for_each(|u| unsafe { t.unit(p.points_of(u)) })
-        })
-    };
+    // SAFETY: the caller's promise.
+    let some = |from: usize, to: usize| unsafe { run_units(p, bases, params, from, to) };
     if !parallel || units == 1 {
         return some(0, units);
     }
     let pieces = units.min(threads * 4);
     (0..pieces).into_par_iter().try_for_each(|i| some(i * units / pieces, (i + 1) * units / pieces))
+}
+
+/// Runs some units of a program on this thread.
+///
+/// # Safety
+/// As [`run`].
+pub unsafe fn run_units(p: &Program, bases: Bases<'_>, params: &[Scalar], from: usize, to: usize) -> Result<()> {
+    with_task(p, bases, params, |t| {
+        // SAFETY: the caller's promise.
+        (from..to).try_for_each(|u| unsafe { t.unit(p.points_of(u)) })
+    })
 }
 
 /// One unit with its chunks on all threads, a pass at a time.
@@ -109,6 +124,8 @@ pub(super) struct Memory {
     pub(super) parts: Parts,
     /// What a register of equal lines was filled from, and how far.
     pub(super) filled: Vec<(usize, usize)>,
+    /// Tables of the loops of a nest.
+    pub(super) ready: Vec<nest::Ready>,
 }
 
 thread_local! {
@@ -148,6 +165,9 @@ fn with_task<R>(
     m.pos.resize(p.cursors.len(), 0);
     let (map, reduce) = (At::new(&p.kernel.map), At::new(&p.kernel.reduce));
     let mut task = Task { p, bases, params, isa: Isa::detect(), map, reduce, m };
+    if let Some(nests) = &p.nests {
+        task.prepare(nests);
+    }
     // SAFETY: uniform values read parameters and uniform addresses only; see `run`.
     let out = unsafe { task.uniforms() }.and_then(|()| f(&mut task));
     let m = task.m;
@@ -209,7 +229,7 @@ impl Task<'_> {
             }
             if chunks <= 1 {
                 // SAFETY: the caller's promise.
-                unsafe { self.chunk(pass, n, 0)? };
+                unsafe { self.chunk(s, n, 0)? };
                 for (k, &v) in pass.reduces.iter().enumerate() {
                     self.finish(k, v, n);
                 }
@@ -234,7 +254,9 @@ impl Task<'_> {
         if pass.rows.is_empty() {
             return Ok(());
         }
-        self.seek(0);
+        if self.p.nests.is_none() {
+            self.seek(0); // nests leave the cursors where they are
+        }
         let block = match self.p.style {
             Style::Columns => Block::Map,
             Style::Rows => Block::Point,
@@ -248,12 +270,18 @@ impl Task<'_> {
     ///
     /// # Safety
     /// As [`run`].
-    pub(super) unsafe fn chunk(&mut self, pass: &Pass, n: usize, c: usize) -> Result<()> {
+    pub(super) unsafe fn chunk(&mut self, s: usize, n: usize, c: usize) -> Result<()> {
         let p = self.p;
+        let pass = &p.passes[s];
         let (lanes, chunk) = (p.kernel.order.lanes, p.kernel.order.chunk);
         let (from, to) = (c * chunk, ((c + 1) * chunk).min(p.cols));
         let per = self.acc_len(n);
         self.clear_accumulators(pass, n, per);
+        if let Some(nests) = &p.nests {
+            // SAFETY: the caller's promise.
+            unsafe { self.nest(&nests[s], n, from, to, per) };
+            return Ok(());
+        }
         let mut j = from;
         while j < to {
             if p.cols > 1 {

@@ -69,6 +69,12 @@ pub type Across = unsafe fn(acc: *mut u8, x: *const u8, n: usize);
 /// `acc` holds `lanes` registers, `first` is below `lanes`, `x` holds `n`; they do not overlap.
 pub type Along = unsafe fn(acc: *mut u8, lanes: usize, first: usize, x: *const u8, n: usize);
 
+/// `acc[i] = f(acc[i], acc[i + half])` for the lower half, then for its lower half, and so on.
+///
+/// # Safety
+/// `acc` holds [`WIDE`] registers of the type.
+pub type Lanes = unsafe fn(acc: *mut u8);
+
 /// The loops of one reduction over one register type.
 #[derive(Clone, Copy)]
 pub struct Fold {
@@ -76,10 +82,12 @@ pub struct Fold {
     pub across: Across,
     /// Lane by lane.
     pub along: Along,
+    /// All [`WIDE`] lanes into the first, pairwise.
+    pub lanes: Lanes,
 }
 
 macro_rules! folds {
-    ($across:ident, $along:ident, $feature:literal) => {
+    ($across:ident, $along:ident, $lanes:ident, $feature:literal) => {
         #[cfg_attr(target_arch = "x86_64", target_feature(enable = $feature))]
         unsafe fn $across<T: Num, const OP: u8>(acc: *mut u8, x: *const u8, n: usize) {
             // SAFETY: the caller's promise.
@@ -121,12 +129,26 @@ macro_rules! folds {
                 }
             }
         }
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = $feature))]
+        unsafe fn $lanes<T: Num, const OP: u8>(acc: *mut u8) {
+            // SAFETY: the caller's promise.
+            let a = unsafe { &mut *acc.cast::<[T; WIDE]>() };
+            // Halves of known size, so that they stay in vector registers.
+            let a: [T; 32] = std::array::from_fn(|i| two::<T, OP>(a[i], a[i + 32]));
+            let b: [T; 16] = std::array::from_fn(|i| two::<T, OP>(a[i], a[i + 16]));
+            let c: [T; 8] = std::array::from_fn(|i| two::<T, OP>(b[i], b[i + 8]));
+            let d: [T; 4] = std::array::from_fn(|i| two::<T, OP>(c[i], c[i + 4]));
+            let (low, high) = (two::<T, OP>(d[0], d[2]), two::<T, OP>(d[1], d[3]));
+            // SAFETY: as above.
+            unsafe { *acc.cast::<T>() = two::<T, OP>(low, high) };
+        }
     };
 }
-const WIDE: usize = crate::kernel::Order::ROWS.lanes;
-folds!(across_512, along_512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
-folds!(across_256, along_256, "avx2,fma");
-folds!(across_base, along_base, "sse2");
+/// The usual number of lanes.
+pub const WIDE: usize = crate::kernel::Order::ROWS.lanes;
+folds!(across_512, along_512, lanes_512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
+folds!(across_256, along_256, lanes_256, "avx2,fma");
+folds!(across_base, along_base, lanes_base, "sse2");
 
 #[inline(always)]
 fn two<T: Num, const OP: u8>(a: T, b: T) -> T {
@@ -143,9 +165,13 @@ pub fn fold(op: ReduceOp, dtype: DType, isa: Isa) -> Fold {
     fn pick<T: Num>(op: ReduceOp, isa: Isa) -> Fold {
         fn of<T: Num, const OP: u8>(isa: Isa) -> Fold {
             match isa {
-                Isa::Avx512 => Fold { across: across_512::<T, OP>, along: along_512::<T, OP> },
-                Isa::Avx2 => Fold { across: across_256::<T, OP>, along: along_256::<T, OP> },
-                Isa::Base => Fold { across: across_base::<T, OP>, along: along_base::<T, OP> },
+                Isa::Avx512 => {
+                    Fold { across: across_512::<T, OP>, along: along_512::<T, OP>, lanes: lanes_512::<T, OP> }
+                }
+                Isa::Avx2 => Fold { across: across_256::<T, OP>, along: along_256::<T, OP>, lanes: lanes_256::<T, OP> },
+                Isa::Base => {
+                    Fold { across: across_base::<T, OP>, along: along_base::<T, OP>, lanes: lanes_base::<T, OP> }
+                }
             }
         }
         match op {

@@ -11,8 +11,10 @@ mod jit;
 #[path = "no_jit.rs"]
 mod jit;
 pub mod library;
+mod many;
 mod matmul;
 mod micro;
+mod nest;
 mod pool;
 mod program;
 mod reduce;
@@ -104,6 +106,18 @@ impl Backend for Cpu {
         // SAFETY: the planner derives addresses from shapes that fit the buffers, gives every written buffer memory of
         // its own, and lets each element be written by one map point.
         unsafe { exec::run(program, exec::Bases(&bases), params) }
+    }
+
+    fn compile_many(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {
+        kernels.iter().try_for_each(verify).map_err(|why| Error::new("compile", ErrorKind::Internal(why)))?;
+        Ok(Some(Arc::new(many::Many::new(kernels))))
+    }
+
+    fn launch_many(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
+        let many = exe.as_any().downcast_ref::<many::Many>();
+        let many = many.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
+        // SAFETY: as for one kernel, and the planner gives each its own buffers to write.
+        unsafe { many.run(args, params) }
     }
 
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {

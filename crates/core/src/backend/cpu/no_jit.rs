@@ -7,7 +7,7 @@ use super::{
 use crate::kernel::{Kernel, Val};
 
 /// Room for a loop's table.
-pub const POINTERS: usize = 12;
+pub const POINTERS: usize = 24;
 
 /// Where a pointer of a loop's table comes from.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,15 @@ impl Loop {
     /// # Safety
     /// There is no loop to run.
     pub unsafe fn run(&self, _: &mut [usize; POINTERS], _: impl Fn(&Src) -> u32, _: usize) {}
+
+    /// There are no constants.
+    pub fn fill(&self, _: &mut Vec<u32>, _: usize) -> usize {
+        0
+    }
+
+    /// # Safety
+    /// There is no loop to run.
+    pub unsafe fn call(&self, _: &[usize; POINTERS], _: usize) {}
 }
 
 /// What a compiler of loops would know.

@@ -11,6 +11,7 @@
 use super::{
     jit,
     micro::{self, Blocks, Compiler, Cursor, Micro},
+    nest,
 };
 use crate::{
     DType,
@@ -24,6 +25,8 @@ const BLOCKS: (usize, usize) = (256, 2048);
 const REGISTER_BYTES: usize = 16 * 1024;
 /// Along a last axis of at least this extent a block is a part of one line; below, it is several lines.
 const LONG_LINE: usize = 512;
+/// The same for kernels that are all loops of machine code.
+const NEST_LINE: usize = 64;
 /// Rows up to this length keep elements that a later pass needs; longer ones compute them again. One chunk: the chunks
 /// of longer rows may run on different threads.
 const CACHED_ROW: usize = crate::kernel::Order::ROWS.chunk;
@@ -99,6 +102,8 @@ pub struct Program {
     pub work: usize,
     /// The store that can take a value straight from the instruction that computes it: no conversion in between.
     pub direct: Vec<Option<Val>>,
+    /// The passes, where all of them are loops of machine code.
+    pub nests: Option<Vec<nest::Nest>>,
     /// Set where the whole kernel is a transposing copy.
     pub transposition: Option<super::copy::Transposition>,
 }
@@ -127,6 +132,19 @@ impl Program {
     /// Prepares a verified kernel.
     pub fn new(kernel: &Kernel) -> Program {
         let kernel = collapse(kernel);
+        let lines = [kernel.map.last(), kernel.reduce.last()];
+        if lines.iter().flatten().any(|line| (NEST_LINE..LONG_LINE).contains(line)) {
+            // One line a block costs little where nothing but loops runs for it, and nothing is copied.
+            let program = Program::with(kernel.clone(), NEST_LINE);
+            if program.nests.is_some() {
+                return program;
+            }
+        }
+        Program::with(kernel, LONG_LINE)
+    }
+
+    /// With blocks that are a part of one line where lines are at least `long`.
+    fn with(kernel: Kernel, long: usize) -> Program {
         let (rows, cols) = (kernel.rows(), kernel.cols());
         let style = style(&kernel, cols);
         let n = kernel.insts.len();
@@ -191,7 +209,7 @@ impl Program {
             Style::Rows => &kernel.reduce,
         };
         let blocks = match dims[..] {
-            [.., lines, line] if (1..LONG_LINE).contains(&line) => {
+            [.., lines, line] if (1..long).contains(&line) => {
                 // A reduction's chunks must end where lines do, and one line must fit a block.
                 let whole = style == Style::Columns || kernel.order.chunk.is_multiple_of(line);
                 if whole && lines > 1 { Blocks::Lines(line) } else { Blocks::Across }
@@ -256,6 +274,7 @@ impl Program {
         let reseek =
             blocks == Blocks::Across || passes.iter().flat_map(|p| &p.calls).any(|m| matches!(m, Micro::Other(_)));
         let cursors = cursors.all;
+        let nests = if reseek { None } else { nest::nests(&kernel, style, &passes, &cursors, &loops, block, cols) };
         Program {
             rows,
             cols,
@@ -275,6 +294,7 @@ impl Program {
             scratch,
             work,
             direct,
+            nests,
             transposition,
             kernel,
         }

@@ -2,14 +2,14 @@
 
 use super::{
     exec::Task,
-    fold::fold,
+    fold::{WIDE, fold},
     program::{Pass, Program, Style, width},
     transfer,
 };
 use crate::{
-    Result,
+    DType, Result,
     kernel::{InstKind, Val, oracle::Cell},
-    op::block::Isa,
+    op::{ReduceOp, block::Isa},
 };
 
 /// Registers of finished reductions: for each chunk, each reduction of a pass, each map point, eight bytes or less.
@@ -73,7 +73,7 @@ impl Task<'_> {
     pub(super) unsafe fn whole_chunk(&mut self, s: usize, n: usize, c: usize, out: &mut Parts) -> Result<()> {
         let pass = &self.p.passes[s];
         // SAFETY: the caller's promise.
-        unsafe { self.chunk(pass, n, c)? };
+        unsafe { self.chunk(s, n, c)? };
         let w = points(self.p, n);
         for (k, &v) in pass.reduces.iter().enumerate() {
             self.finish(k, v, n);
@@ -109,13 +109,25 @@ impl Task<'_> {
         if pass.reduces.is_empty() {
             return;
         }
-        self.m.acc.clear();
-        self.m.acc.resize(per * pass.reduces.len(), 0);
+        if self.m.acc.len() < per * pass.reduces.len() {
+            self.m.acc.resize(per * pass.reduces.len(), 0);
+        }
         for (k, &v) in pass.reduces.iter().enumerate() {
             let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { continue };
             let dtype = p.kernel.insts[v].dtype;
-            let start = Cell::of(op.identity(dtype), dtype);
             let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
+            if p.style == Style::Rows && dtype == DType::F32 && p.kernel.order.lanes == WIDE {
+                let start = match op {
+                    ReduceOp::Sum => 0.0,
+                    ReduceOp::Prod => 1.0,
+                    ReduceOp::Max => f32::NEG_INFINITY,
+                    ReduceOp::Min => f32::INFINITY,
+                };
+                // SAFETY: `acc_len` made room for a word for each lane.
+                unsafe { acc.cast::<[f32; WIDE]>().write([start; WIDE]) };
+                continue;
+            }
+            let start = Cell::of(op.identity(dtype), dtype);
             let count = match p.style {
                 Style::Columns => p.kernel.order.lanes.min(p.cols.max(1)) * n,
                 Style::Rows => p.kernel.order.lanes,
@@ -144,7 +156,8 @@ impl Task<'_> {
         let dtype = p.kernel.insts[v].dtype;
         let size = width(dtype);
         let per = self.acc_len(n);
-        let across = fold(op, dtype, self.isa).across;
+        let fold = fold(op, dtype, self.isa);
+        let across = fold.across;
         let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
         let reg = self.m.ptr[v] as *mut u8;
         let w = if p.style == Style::Columns { n } else { 1 };
@@ -155,6 +168,10 @@ impl Task<'_> {
         let mut live = lanes;
         // SAFETY: lane l occupies w registers at l * w; halves never overlap.
         unsafe {
+            if w == 1 && have == WIDE {
+                (fold.lanes)(acc);
+                live = 1;
+            }
             while live > 1 {
                 let half = live / 2;
                 // Lanes lie side by side, so the upper half goes onto the lower one at once.

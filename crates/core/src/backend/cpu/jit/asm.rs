@@ -167,10 +167,16 @@ impl Asm {
         self.code.extend(bytes.to_le_bytes());
     }
 
-    /// `dst = [table + 8 * index]`, the table being at rdi.
-    pub fn load_pointer(&mut self, dst: Gpr, index: usize) {
-        self.code.extend([0x48 | (dst.0 >> 3) << 2, 0x8b, 0b10 << 6 | (dst.0 & 7) << 3 | RDI.0]);
+    /// `dst = [table + 8 * index]`. The table is in no register whose low bits are those of rsp.
+    pub fn load_pointer(&mut self, dst: Gpr, table: Gpr, index: usize) {
+        let rex = 0x48 | (dst.0 >> 3) << 2 | table.0 >> 3;
+        self.code.extend([rex, 0x8b, 0b10 << 6 | (dst.0 & 7) << 3 | table.0 & 7]);
         self.code.extend((8 * index as u32).to_le_bytes());
+    }
+
+    /// `to = rdi`, a register from r8 on.
+    pub fn keep_table(&mut self, to: Gpr) {
+        self.code.extend([0x49, 0x89, 0b11 << 6 | RDI.0 << 3 | to.0 & 7]);
     }
 
     /// Saves a register.

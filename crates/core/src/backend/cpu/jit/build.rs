@@ -155,14 +155,20 @@ impl Body {
 const TEMPORARIES: usize = 11;
 const SCRATCH: Zmm = 31;
 const TAIL: K = 1;
+/// The most pointers of a loop and its pool.
+pub const MOST_POINTERS: usize = 24;
+/// Where pointers are loaded from, and what they are loaded into, when there are more than registers.
+const TABLE: Gpr = POINTERS[POINTERS.len() - 2];
+const SPARE: Gpr = POINTERS[POINTERS.len() - 1];
 
 /// Assembles the loop, and its constants: the table's last pointer is to those, followed by the invariants. None if it
 /// needs more registers than there are.
 pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u32>)> {
-    let pool_at = body.pointers;
-    if pool_at + 1 > POINTERS.len() {
+    if body.pointers + 1 > MOST_POINTERS {
         return None;
     }
+    // Beyond what registers can hold, pointers are loaded where they are used; two registers serve that.
+    let held = if body.pointers < POINTERS.len() { body.pointers } else { POINTERS.len() - 3 };
     let mut uses = vec![0usize; body.ops.len()];
     let mut last = vec![0usize; body.ops.len()];
     for (i, op) in body.ops.iter().enumerate() {
@@ -181,6 +187,7 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u32>)> {
         free: vec![],
         free_masks: (2..8).collect(),
         accumulators: vec![],
+        held,
     };
     // Fixed registers from the top: accumulators first, then what the loop would load again and again.
     let mut next: Zmm = SCRATCH;
@@ -204,25 +211,29 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u32>)> {
     if w.constants.len() + body.invariants > 127 {
         return None;
     }
-    let mut held = vec![];
+    let mut hoisted = vec![];
     for i in hoist {
         if next as usize > TEMPORARIES {
             next -= 1;
             w.home[i] = Some(next);
             w.fixed[i] = true;
-            held.push(i);
+            hoisted.push(i);
         }
     }
     w.free = (0..next).rev().collect();
 
-    let used = pool_at + 1;
+    let used = if held == body.pointers { held + 1 } else { POINTERS.len() };
     for &r in POINTERS.iter().take(used).skip(FIRST_SAVED) {
         w.asm.push(r);
     }
-    for (n, &r) in POINTERS.iter().enumerate().take(used) {
-        w.asm.load_pointer(r, n);
+    for (n, &r) in POINTERS.iter().enumerate().take(held) {
+        w.asm.load_pointer(r, asm::RDI, n);
     }
-    for i in held {
+    w.asm.load_pointer(POINTERS[held], asm::RDI, body.pointers);
+    if held < body.pointers {
+        w.asm.keep_table(TABLE);
+    }
+    for i in hoisted {
         let to = w.home[i]?;
         w.materialise(i, to);
     }
@@ -230,8 +241,9 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u32>)> {
         let Vop::Fold(_, p, _) = body.ops[i] else { return None };
         // The accumulator is 64 lanes in a row; rdi is still the table, so address without it.
         w.asm.clear_offset();
+        let p = w.pointer(p);
         for slot in 0..4 {
-            w.asm.op(asm::MOV_LOAD, first + slot, 0, Rm::Stream(POINTERS[p], slot), Under::All);
+            w.asm.op(asm::MOV_LOAD, first + slot, 0, Rm::Stream(p, slot), Under::All);
         }
     }
     w.asm.clear_offset();
@@ -258,8 +270,9 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u32>)> {
     for &(i, first) in &w.accumulators.clone() {
         let Vop::Fold(_, p, _) = body.ops[i] else { return None };
         w.asm.clear_offset();
+        let p = w.pointer(p);
         for slot in 0..4 {
-            w.asm.op(asm::MOV_STORE, first + slot, 0, Rm::Stream(POINTERS[p], slot), Under::All);
+            w.asm.op(asm::MOV_STORE, first + slot, 0, Rm::Stream(p, slot), Under::All);
         }
     }
     for &r in POINTERS.iter().take(used).skip(FIRST_SAVED).rev() {
@@ -281,11 +294,22 @@ struct Writer<'a> {
     free: Vec<Zmm>,
     free_masks: Vec<K>,
     accumulators: Vec<(V, Zmm)>,
+    /// Pointers that have registers of their own.
+    held: usize,
 }
 
 impl Writer<'_> {
     fn pool(&self) -> Gpr {
-        POINTERS[self.body.pointers]
+        POINTERS[self.held]
+    }
+
+    /// The register of a pointer.
+    fn pointer(&mut self, p: usize) -> Gpr {
+        if p < self.held {
+            return POINTERS[p];
+        }
+        self.asm.load_pointer(SPARE, TABLE, p);
+        SPARE
     }
 
     /// The place of a constant or an invariant in the pool.
@@ -350,12 +374,14 @@ impl Writer<'_> {
                 Vop::In(p) => {
                     let r = self.free.pop()?;
                     // In the tail the running element is the group's first: slots count from there as well.
-                    self.asm.op(asm::MOV_LOAD, r, 0, Rm::Stream(POINTERS[p], slot), zeroing);
+                    let p = self.pointer(p);
+                    self.asm.op(asm::MOV_LOAD, r, 0, Rm::Stream(p, slot), zeroing);
                     self.home[i] = Some(r);
                 }
                 Vop::InMask(p) => {
                     let k = self.free_masks.pop()?;
-                    self.asm.op(asm::WIDEN_BYTES, SCRATCH, 0, Rm::Bytes(POINTERS[p], slot), zeroing);
+                    let p = self.pointer(p);
+                    self.asm.op(asm::WIDEN_BYTES, SCRATCH, 0, Rm::Bytes(p, slot), zeroing);
                     self.asm.op(asm::TEST, k, SCRATCH, Rm::Reg(SCRATCH), Under::All);
                     self.home[i] = Some(k);
                 }
@@ -415,12 +441,14 @@ impl Writer<'_> {
                 }
                 Vop::Out(p, a) => {
                     let x = self.register(a)?;
-                    self.asm.op(asm::MOV_STORE, x, 0, Rm::Stream(POINTERS[p], slot), merging);
+                    let p = self.pointer(p);
+                    self.asm.op(asm::MOV_STORE, x, 0, Rm::Stream(p, slot), merging);
                     self.release(i);
                 }
                 Vop::Prefetch(p, bytes, write) => {
                     if !masked {
-                        self.asm.prefetch(POINTERS[p], bytes + 64 * slot as i32, write);
+                        let p = self.pointer(p);
+                        self.asm.prefetch(p, bytes + 64 * slot as i32, write);
                     }
                 }
                 Vop::Fold(how, _, a) => {

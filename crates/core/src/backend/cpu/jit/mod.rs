@@ -26,7 +26,7 @@ use build::{Arith, Body, Folding, V, Vop};
 use std::collections::HashMap;
 
 /// Room for a loop's table.
-pub const POINTERS: usize = 12;
+pub const POINTERS: usize = build::MOST_POINTERS;
 
 /// Where a pointer of a loop's table comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,6 +71,24 @@ impl Loop {
         constants.copy_from_slice(&self.constants);
         rest.iter_mut().zip(&self.invariants).for_each(|(to, v)| *to = number(v));
         table[self.entries.len()] = pool.as_ptr() as usize;
+        // SAFETY: the caller's promise.
+        unsafe { self.call(table, n) };
+    }
+
+    /// Makes a pool for runs: the constants, whose number it gives, and room for this many numbers after them.
+    pub fn fill(&self, pool: &mut Vec<u32>, numbers: usize) -> usize {
+        pool.clear();
+        pool.extend(&self.constants);
+        pool.resize(self.constants.len() + numbers, 0);
+        self.constants.len()
+    }
+
+    /// Runs over `n` elements: the table is complete.
+    ///
+    /// # Safety
+    /// As [`Loop::run`], and the last place of the table holds the address of a filled pool.
+    #[inline]
+    pub unsafe fn call(&self, table: &[usize; POINTERS], n: usize) {
         let (whole, rest) = (n & !63, (1u64 << (n % 64)) - 1);
         // SAFETY: the caller's promise.
         unsafe { (self.sealed.code())(table.as_ptr(), whole, rest) };
