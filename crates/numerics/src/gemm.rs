@@ -461,6 +461,8 @@ fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
 
 mod fused;
 pub use fused::gemm_fused;
+mod then;
+pub use then::{Finished, gemm_then, product_then};
 
 #[cfg(test)]
 mod tests;
