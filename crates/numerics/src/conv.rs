@@ -10,9 +10,11 @@ mod depthwise;
 mod direct;
 mod fast;
 mod patches;
+mod then;
 mod winograd;
 
 pub use fast::conv_forward_fused;
+pub use then::{FinishedImage, conv_forward_then};
 
 use crate::element::Real;
 use crate::epilogue::Epilogue;
