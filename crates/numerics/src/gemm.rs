@@ -458,9 +458,11 @@ fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
     starts.windows(2).all(|w| w[1] - w[0] >= extent)
 }
 
+mod blocked;
 mod fused;
 pub use fused::gemm_fused;
 mod then;
+mod tile;
 pub use then::{Finished, gemm_then, product_then};
 
 #[cfg(test)]

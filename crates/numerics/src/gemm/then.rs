@@ -1,6 +1,9 @@
 //! Products whose finished parts are handed on while they are in the cache.
 
+use super::blocked::Blocked;
+use super::fused::strided;
 use super::{Dims, Gemm, Layout, Operand, Out, PARALLEL_PRODUCT, product_into};
+use crate::gemv::SHORT;
 use crate::tasks::for_tasks;
 use std::ops::Range;
 
@@ -46,6 +49,18 @@ pub fn gemm_then<T: Gemm>(d: Dims, a: Operand<T>, b: Operand<T>, c: &mut [T], th
 pub unsafe fn product_then<T: Gemm>(d: Dims, a: Operand<T>, b: Operand<T>, c: *mut T, then: Finished<'_>) {
     if d.m == 0 || d.n == 0 {
         return;
+    }
+    // What makes the raw pointers sound: kept in release builds too.
+    assert!(a.layout.fits(d.m, d.k, a.data.len()), "A reaches outside its slice");
+    assert!(b.layout.fits(d.k, d.n, b.data.len()), "B reaches outside its slice");
+    // Those with a short side have a way of their own.
+    if d.m > SHORT
+        && d.n > SHORT
+        && let (Some(a), Some(b)) = (strided(a), strided(b))
+        && let Some(p) = Blocked::new(d, a, b, c.cast(), Layout::row_major(d.n))
+    {
+        // SAFETY: as asserted, and by the caller's promise.
+        return unsafe { p.run(true, Some(then)) };
     }
     let out = Out { ptr: c, len: d.m * d.n };
     // Thin products know better how to use threads.
