@@ -11,6 +11,7 @@ use crate::gemv::Strided;
 use crate::scratch;
 use crate::simd::Isa;
 use crate::tasks::{Shared, for_tasks};
+use std::ops::Range;
 
 /// A product with fewer multiplications is done by the calling thread.
 const PARALLEL: usize = 1 << 17;
@@ -34,6 +35,8 @@ pub(super) struct Blocked {
     c: *mut f32,
     c_row: usize,
     isa: Isa,
+    /// Vectors of a panel, at most.
+    wide: usize,
 }
 
 // SAFETY: pointers to operands that are only read, and to an output of which tasks write disjoint
@@ -56,7 +59,7 @@ impl Blocked {
         }
         let (a_steps, b_steps) = (steps(a)?, steps(b)?);
         let (a, b) = (a.data.as_ptr().wrapping_add(a.offset), b.data.as_ptr().wrapping_add(b.offset));
-        Some(Blocked { d, a, a_steps, b, b_steps, c, c_row: lc.rs.unsigned_abs(), isa })
+        Some(Blocked { d, a, a_steps, b, b_steps, c, c_row: lc.rs.unsigned_abs(), isa, wide: 3 })
     }
 
     /// Numbers in a vector.
@@ -64,20 +67,21 @@ impl Blocked {
         self.isa.lanes()
     }
 
-    /// The first vector of a panel, and those of all panels: three each, but two and two rather than
-    /// three and one.
+    /// The first vector of a panel: panels have three vectors, but the last are two and two rather
+    /// than three and one.
     fn panel_start(&self, p: usize) -> usize {
-        let vectors = self.d.n.div_ceil(self.lanes());
-        let threes = if vectors % 3 == 1 && vectors > 1 { vectors / 3 - 1 } else { vectors / 3 };
-        if p <= threes { 3 * p } else { (3 * threes + 2 * (p - threes)).min(vectors) }
+        let (vectors, wide) = (self.d.n.div_ceil(self.lanes()), self.wide);
+        let evened = wide == 3 && vectors % 3 == 1 && vectors > 1;
+        let threes = if evened { vectors / 3 - 1 } else { vectors };
+        if p <= threes { (wide * p).min(vectors) } else { (3 * threes + 2 * (p - threes)).min(vectors) }
     }
 
     fn panels(&self) -> usize {
-        self.d.n.div_ceil(self.lanes()).div_ceil(3)
+        self.d.n.div_ceil(self.lanes()).div_ceil(self.wide)
     }
 
     /// The columns of panels `p..q`.
-    fn columns(&self, p: usize, q: usize) -> std::ops::Range<usize> {
+    fn columns(&self, p: usize, q: usize) -> Range<usize> {
         self.panel_start(p) * self.lanes()..(self.panel_start(q) * self.lanes()).min(self.d.n)
     }
 
@@ -89,7 +93,7 @@ impl Blocked {
     }
 
     /// The parts of the sum.
-    fn parts(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+    fn parts(&self) -> impl Iterator<Item = Range<usize>> {
         let k = self.d.k;
         let deep = k.div_ceil(k.div_ceil(DEEP));
         (0..k).step_by(deep).map(move |from| from..k.min(from + deep))
@@ -100,7 +104,7 @@ impl Blocked {
     /// # Safety
     ///
     /// There is room at `to`.
-    unsafe fn pack(&self, p: usize, part: &std::ops::Range<usize>, to: *mut f32) {
+    unsafe fn pack(&self, p: usize, part: &Range<usize>, to: *mut f32) {
         let columns = self.columns(p, p + 1);
         let b = self.b.wrapping_add(part.start * self.b_steps.0 + columns.start * self.b_steps.1);
         let panel = Panel { depth: part.len(), columns: columns.len(), b, steps: self.b_steps };
@@ -113,13 +117,7 @@ impl Blocked {
     /// # Safety
     ///
     /// The rows and columns are this task's alone, and the packed panel is there.
-    unsafe fn multiply(
-        &self,
-        rows: std::ops::Range<usize>,
-        p: usize,
-        part: &std::ops::Range<usize>,
-        packed: Option<*const f32>,
-    ) {
+    unsafe fn multiply(&self, rows: Range<usize>, p: usize, part: &Range<usize>, packed: Option<*const f32>) {
         let columns = self.columns(p, p + 1);
         let row = columns.len().next_multiple_of(self.lanes());
         let here = self.b.wrapping_add(part.start * self.b_steps.0 + columns.start);
@@ -150,19 +148,19 @@ impl Blocked {
     /// # Safety
     ///
     /// The operands are inside their memory, and the output is the caller's own.
-    pub(super) unsafe fn run(&self, parallel: bool, then: Option<Finished<'_>>) {
+    pub(super) unsafe fn run(mut self, parallel: bool, then: Option<Finished<'_>>) {
         let parallel = parallel && self.d.work() >= PARALLEL;
-        // SAFETY: passed on.
-        unsafe {
-            if self.d.m < FEW_ROWS && self.panels() > 1 {
-                self.by_panels(parallel, then)
-            } else {
-                self.by_rows(parallel, then)
-            }
+        let few = if self.packs() { 2 * FEW_ROWS } else { FEW_ROWS };
+        let by_panels = self.d.m < few && self.d.n > self.lanes();
+        if by_panels && self.panels() < 8 && self.panels() % 2 == 1 {
+            // Two threads are to have equal parts.
+            self.wide = 2;
         }
+        // SAFETY: passed on.
+        unsafe { if by_panels { self.by_panels(parallel, then) } else { self.by_rows(parallel, then) } }
     }
 
-    /// Tasks take panels.
+    /// Tasks take panels, and pack their own.
     ///
     /// # Safety
     ///
@@ -172,8 +170,7 @@ impl Blocked {
         let together = panels.div_ceil(16);
         for_tasks(panels.div_ceil(together), parallel, |t| {
             let mine = t * together..panels.min((t + 1) * together);
-            let size = DEEP.min(self.d.k) * 3 * self.lanes();
-            let mut buffer = scratch::take(size);
+            let mut buffer = scratch::take(DEEP.min(self.d.k) * 3 * self.lanes());
             for part in self.parts() {
                 for p in mine.clone() {
                     // SAFETY: tasks have different panels; a part's panel fits the buffer.
@@ -199,21 +196,20 @@ impl Blocked {
     ///
     /// As [`Blocked::run`].
     unsafe fn by_rows(&self, parallel: bool, then: Option<Finished<'_>>) {
-        let Dims { m, n: _, k } = self.d;
-        let (panels, packs) = (self.panels(), self.packs());
-        let width = self.panel_start(panels) * self.lanes();
+        let Dims { m, n, k } = self.d;
+        let panels = self.panels();
         // In place, only the last panel may need whole vectors.
-        let first = if packs { 0 } else { panels - usize::from(!self.is_whole(panels - 1)) };
+        let first = if self.packs() { 0 } else { panels - usize::from(!self.is_whole(panels - 1)) };
         let skipped = self.panel_start(first) * self.lanes();
-        let width = width - skipped;
+        let width = self.panel_start(panels) * self.lanes() - skipped;
         let mut buffer = scratch::take(width * k);
         let shared = Shared::new(&mut buffer);
         // Parts of the sum one after the other, in each the panels.
-        let place = |p: usize, part: &std::ops::Range<usize>| {
+        let place = |p: usize, part: &Range<usize>| {
             part.start * width + (self.panel_start(p) * self.lanes() - skipped) * part.len()
         };
         let count = panels - first;
-        let together = (1usize << 13).div_ceil(48 * k).max(count.div_ceil(32)).max(1);
+        let together = (1usize << 13).div_ceil(48 * k).max(count.div_ceil(32));
         for_tasks(count.div_ceil(together), parallel && count * k * 48 >= 1 << 15, |t| {
             for p in first + t * together..panels.min(first + (t + 1) * together) {
                 for part in self.parts() {
@@ -222,15 +218,21 @@ impl Blocked {
                 }
             }
         });
-        // As many blocks as threads can share evenly, of rows enough to use a panel well.
-        let blocks = [16, 8, 4, 2].into_iter().find(|&b| m / b >= 16).unwrap_or(1);
+        // Blocks that threads can share evenly. Each reads all of `B`: beyond the L2 cache it needs
+        // more rows to make that worth while.
+        let least = if k * n > 1 << 17 { 48 } else { 16 };
+        let blocks = [16, 8, 4, 2].into_iter().find(|&b| m / b >= least).unwrap_or(1);
         let rows = m.div_ceil(blocks).min(128);
-        let blocks = m.div_ceil(rows);
-        for_tasks(blocks, parallel, |t| {
-            let mine = t * rows..m.min((t + 1) * rows);
+        // Threads beyond those get some of the columns each, unless whole rows are handed on.
+        let groups = if then.is_some() { 1 } else { 16usize.div_ceil(m.div_ceil(rows)).min(panels.div_ceil(4)) };
+        let across = panels.div_ceil(groups);
+        let groups = panels.div_ceil(across);
+        for_tasks(m.div_ceil(rows) * groups, parallel, |t| {
+            let (down, group) = (t / groups * rows, t % groups * across);
+            let mine = down..m.min(down + rows);
             for part in self.parts() {
-                for p in 0..panels {
-                    // SAFETY: tasks have different rows; packing has come to its end.
+                for p in group..panels.min(group + across) {
+                    // SAFETY: tasks have different rows or columns; packing has come to its end.
                     unsafe {
                         let packed = (p >= first).then(|| shared.ptr().add(place(p, &part)).cast_const());
                         self.multiply(mine.clone(), p, &part, packed);
@@ -238,7 +240,7 @@ impl Blocked {
                 }
             }
             if let Some(then) = then {
-                then(mine, 0..self.d.n);
+                then(mine, 0..n);
             }
         });
     }

@@ -120,7 +120,6 @@ pub(super) struct Panel {
     pub steps: (usize, usize),
 }
 
-/// Copies `n` contiguous rows' worth: the columns are contiguous.
 #[inline(always)]
 unsafe fn pack_body<S: Simd>(p: &Panel, to: *mut f32) {
     let vectors = p.columns.div_ceil(S::LANES);
@@ -139,21 +138,30 @@ unsafe fn pack_body<S: Simd>(p: &Panel, to: *mut f32) {
             }
             return;
         }
-        let whole = p.depth / S::LANES * S::LANES;
         for w in 0..vectors {
             let count = if w + 1 == vectors { last } else { S::LANES };
             let (from, to) = (p.b.add(w * S::LANES * p.steps.1), to.add(w * S::LANES));
-            let mut k = 0;
-            if p.steps.0 == 1 && count == S::LANES {
-                while k < whole {
-                    S::transpose(from.add(k), p.steps.1, to.add(k * row), row);
-                    k += S::LANES;
+            for k in (0..p.depth).step_by(S::LANES) {
+                let (from, to, deep) = (from.add(k * p.steps.0), to.add(k * row), S::LANES.min(p.depth - k));
+                if p.steps.0 == 1 && count == S::LANES && deep == S::LANES {
+                    S::transpose(from, p.steps.1, to, row);
+                    continue;
                 }
-            }
-            for k in k..p.depth {
-                for j in 0..S::LANES {
-                    let x = if j < count { *from.add(k * p.steps.0 + j * p.steps.1) } else { 0.0 };
-                    *to.add(k * row + j) = x;
+                // A block with an edge, by way of a whole one.
+                let mut block = [[0.0f32; 16]; 32];
+                for (j, line) in block.iter_mut().enumerate().take(count) {
+                    if p.steps.0 == 1 {
+                        S::store(line.as_mut_ptr(), S::load_first(from.add(j * p.steps.1), deep));
+                    } else {
+                        for (k, x) in line.iter_mut().enumerate().take(deep) {
+                            *x = *from.add(j * p.steps.1 + k * p.steps.0);
+                        }
+                    }
+                }
+                let (block, turned) = block.split_at_mut(16);
+                S::transpose(block.as_ptr().cast(), 16, turned.as_mut_ptr().cast(), 16);
+                for (k, turned) in turned.iter().enumerate().take(deep) {
+                    S::store(to.add(k * row), S::load(turned.as_ptr()));
                 }
             }
         }
