@@ -17,7 +17,6 @@ use crate::scratch;
 use crate::simd::Isa;
 use crate::tasks::{Shared, for_tasks};
 pub use grad::{Saved, attention_grad};
-pub(crate) use rows::turn;
 
 /// A batch of matrices of contiguous rows.
 #[derive(Clone, Copy, Debug)]

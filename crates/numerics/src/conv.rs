@@ -10,16 +10,17 @@ mod depthwise;
 mod direct;
 mod fast;
 mod patches;
+mod then;
 mod winograd;
 
 pub use fast::conv_forward_fused;
+pub use then::{FinishedImage, conv_forward_then};
 
 use crate::element::Real;
 use crate::epilogue::Epilogue;
 use crate::gemm::{Dims, Layout, Operand, Out, gemm, product_into};
 use crate::simd::Isa;
 use patches::{Geometry, gather_patches, scatter_patches};
-use rayon::prelude::*;
 use std::any::TypeId;
 
 /// The parameters of a convolution, per spatial dimension.
@@ -189,8 +190,10 @@ pub fn conv_forward<T: Real>(
 /// task may use threads itself.
 fn for_tasks(count: usize, work: usize, task: impl Fn(usize, bool) + Sync) {
     if count > 1 && count.saturating_mul(work) >= 1 << 19 {
-        let min = ((1 << 17) / work.max(1)).max(1);
-        (0..count).into_par_iter().with_min_len(min).for_each(|t| task(t, false));
+        let together = ((1 << 17) / work.max(1)).max(1);
+        crate::tasks::for_tasks(count.div_ceil(together), true, |t| {
+            (t * together..count.min((t + 1) * together)).for_each(|t| task(t, false));
+        });
     } else {
         (0..count).for_each(|t| task(t, true));
     }
@@ -247,12 +250,9 @@ pub fn conv_input_grad<T: Real>(
             scatter_patches(&p.geometry, columns, first, count, dx);
         }
     };
-    if p.n * p.groups > 1 && p.n * p.groups * p.o * patch * positions >= 1 << 19 {
-        let min = ((1 << 17) / (p.o * patch * positions).max(1)).max(1);
-        input_grad.par_chunks_mut(size).enumerate().with_min_len(min).for_each(image);
-    } else {
-        input_grad.chunks_mut(size).enumerate().for_each(image);
-    }
+    let work = p.o * patch * positions;
+    let parallel = p.n * p.groups > 1 && p.n * p.groups * work >= 1 << 19;
+    crate::tasks::for_chunks(input_grad, size, (1 << 17) / work.max(1), parallel, image);
 }
 
 /// The gradient with respect to the weight, given the one with respect to the output.

@@ -6,9 +6,9 @@
 //! does not show in the result.
 
 use crate::element::Num;
+use crate::tasks::for_tasks;
 use gemm_common::Parallelism;
 use half::{bf16, f16};
-use rayon::prelude::*;
 
 /// Where the elements of a matrix lie in a slice: `(i, j)` is at `offset + i * rs + j * cs`.
 ///
@@ -312,11 +312,8 @@ macro_rules! integer {
                         }
                     }
                 };
-                if d.n == 0 {
-                } else if parallel {
-                    (0..d.m).into_par_iter().for_each(row);
-                } else {
-                    (0..d.m).for_each(row);
+                if d.n > 0 {
+                    for_tasks(d.m, parallel, row);
                 }
             }
         }
@@ -444,7 +441,9 @@ pub fn batched_gemm<T: Gemm>(
     if by_batch && disjoint(d, lc, batch) {
         // Groups of fixed size, so that tiny products share the cost of a task.
         let group = (PARALLEL_PRODUCT / 4 / d.work().max(1)).max(1);
-        batch.par_chunks(group).for_each(|group| group.iter().for_each(|o| one(o, false)));
+        for_tasks(batch.len().div_ceil(group), true, |t| {
+            batch[t * group..batch.len().min((t + 1) * group)].iter().for_each(|o| one(o, false));
+        });
     } else {
         batch.iter().for_each(|o| one(o, true));
     }
@@ -459,8 +458,12 @@ fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
     starts.windows(2).all(|w| w[1] - w[0] >= extent)
 }
 
+mod blocked;
 mod fused;
 pub use fused::gemm_fused;
+mod then;
+mod tile;
+pub use then::{Finished, gemm_then, product_then};
 
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,7 @@
 //! | [`unique`] | distinct values, non-zero positions, histograms |
 //! | [`scatter`] | scatter, gather and row updates with checked indices |
 //! | [`linalg`] | factorizations and solvers on batches of matrices |
+//! | [`tasks`] | loops over threads that wait awake |
 
 pub mod attention;
 pub mod conv;
@@ -37,7 +38,7 @@ pub mod scatter;
 mod scratch;
 mod simd;
 pub mod sort;
-mod tasks;
+pub mod tasks;
 pub mod unique;
 
 pub use element::{Num, Order, Real};

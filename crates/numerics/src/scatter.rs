@@ -5,7 +5,7 @@
 
 use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
-use rayon::prelude::*;
+use crate::tasks::for_chunks;
 use std::fmt;
 
 /// How an update meets the element that is there.
@@ -197,11 +197,8 @@ pub fn scatter<T: Num>(
     } else {
         let run = |(i, dst): (usize, &mut [T])| slice(i, dst, &index_shape[1..], &steps[1..], &src.strides[1..]);
         let chunk = dst_strides[0] as usize;
-        if index.len() >= PARALLEL_WORK / 4 && index_shape[0] > 1 {
-            dst.par_chunks_mut(chunk).take(index_shape[0]).enumerate().for_each(run);
-        } else {
-            dst.chunks_mut(chunk).take(index_shape[0]).enumerate().for_each(run);
-        }
+        let all = dst.len().min(chunk * index_shape[0]);
+        for_chunks(&mut dst[..all], chunk, 1, index.len() >= PARALLEL_WORK / 4, run);
     }
     Ok(())
 }
@@ -283,11 +280,7 @@ pub fn index_rows<T: Num>(
                 }
             }
         };
-        if parallel {
-            dst.par_chunks_mut(rows * l.inner).enumerate().for_each(part);
-        } else {
-            dst.chunks_mut(rows * l.inner).enumerate().for_each(part);
-        }
+        for_chunks(dst, rows * l.inner, 1, parallel, part);
     };
     dst.chunks_mut(l.n * l.inner).enumerate().for_each(block);
     Ok(())
@@ -337,12 +330,8 @@ pub fn select_rows<T: Copy + Send + Sync>(
         }
         out.copy_from_slice(at(p));
     };
-    if out.len() >= 4 * PARALLEL_WORK && l.inner >= 16 {
-        let min = (PARALLEL_WORK / l.inner).max(1);
-        out.par_chunks_mut(l.inner).enumerate().with_min_len(min).for_each(row);
-    } else {
-        out.chunks_mut(l.inner).enumerate().for_each(row);
-    }
+    let parallel = out.len() >= 4 * PARALLEL_WORK && l.inner >= 16;
+    for_chunks(out, l.inner, PARALLEL_WORK / l.inner, parallel, row);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Work over threads whose split does not depend on their number.
 
+mod team;
+
 use rayon::prelude::*;
 
 /// An output that tasks write disjoint parts of.
@@ -25,11 +27,51 @@ impl<T> Shared<T> {
     }
 }
 
-/// Runs tasks `0..count`, over threads if `parallel`.
-pub(crate) fn for_tasks(count: usize, parallel: bool, task: impl Fn(usize) + Sync + Send) {
-    if parallel && count > 1 && rayon::current_num_threads() > 1 {
-        (0..count).into_par_iter().with_max_len(1).for_each(task);
-    } else {
+/// Runs tasks `0..count`, over as many threads as the current rayon pool has if `parallel`; they
+/// are taken in order.
+///
+/// Threads that helped wait for more awake for a moment, so that a loop of a few microseconds can
+/// be shared. A task that calls this runs its own tasks by itself. What a task panics with, the
+/// caller panics with.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// let sum = AtomicUsize::new(0);
+/// gradus_numerics::tasks::for_tasks(10, true, |i| {
+///     sum.fetch_add(i, Ordering::Relaxed);
+/// });
+/// assert_eq!(sum.into_inner(), 45);
+/// ```
+pub fn for_tasks(count: usize, parallel: bool, task: impl Fn(usize) + Sync + Send) {
+    let threads = if parallel && count > 1 && !team::inside() { rayon::current_num_threads() } else { 1 };
+    if threads == 1 {
         (0..count).for_each(task);
+    } else if !team::run(threads, count, &task) {
+        // Another thread's work is under way.
+        (0..count).into_par_iter().with_max_len(1).for_each(task);
     }
 }
+
+/// Runs `f` with the number of every chunk of `size` elements and the chunk, `together` of them a
+/// task; the last may be shorter.
+pub(crate) fn for_chunks<T: Send>(
+    x: &mut [T],
+    size: usize,
+    together: usize,
+    parallel: bool,
+    f: impl Fn((usize, &mut [T])) + Sync + Send,
+) {
+    let (len, size, together) = (x.len(), size.max(1), together.max(1));
+    let chunks = len.div_ceil(size);
+    let shared = Shared::new(x);
+    for_tasks(chunks.div_ceil(together), parallel, |t| {
+        for i in t * together..chunks.min((t + 1) * together) {
+            // SAFETY: chunks are disjoint parts of what is borrowed exclusively.
+            let chunk = unsafe { std::slice::from_raw_parts_mut(shared.ptr().add(i * size), size.min(len - i * size)) };
+            f((i, chunk));
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;

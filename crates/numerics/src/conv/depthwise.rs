@@ -8,7 +8,7 @@ use crate::element::Real;
 use crate::epilogue::Epilogue;
 use crate::lanes::PARALLEL_WORK;
 use crate::simd::Isa;
-use rayon::prelude::*;
+use crate::tasks::for_chunks;
 
 /// For every kernel element, and every output row it reaches, calls `f` with the element's
 /// number, the range of the output and the first position of the input; the input advances by
@@ -30,11 +30,8 @@ fn for_rows(g: &Geometry, mut f: impl FnMut(usize, std::ops::Range<usize>, usize
 
 /// Runs `f` on every plane of `out`, over threads when the whole is worth it.
 fn for_planes<T: Real>(out: &mut [T], plane: usize, work: usize, f: impl Fn(usize, &mut [T]) + Sync) {
-    if plane == 0 {
-    } else if work >= PARALLEL_WORK {
-        out.par_chunks_mut(plane).enumerate().for_each(|(i, out)| f(i, out));
-    } else {
-        out.chunks_mut(plane).enumerate().for_each(|(i, out)| f(i, out));
+    if plane > 0 {
+        for_chunks(out, plane, 1, work >= PARALLEL_WORK, |(i, out)| f(i, out));
     }
 }
 

@@ -206,3 +206,41 @@ fn threads_do_not_change_a_bit() {
         });
     }
 }
+
+#[test]
+fn images_are_handed_on_once_and_final() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], ..ConvParams::default() };
+    let cases = [
+        ([5, 8, 1, 30, 31], [16, 8, 1, 3, 3], pad),
+        ([1, 64, 1, 40, 40], [32, 64, 1, 3, 3], pad),
+        ([9, 32, 1, 15, 16], [40, 32, 1, 3, 3], ConvParams { stride: [1, 2, 2], ..pad }),
+        ([6, 12, 1, 9, 9], [12, 1, 1, 3, 3], ConvParams { groups: 12, ..pad }),
+        ([6, 12, 1, 9, 9], [24, 4, 1, 3, 3], ConvParams { groups: 3, ..pad }),
+        ([4, 6, 3, 5, 5], [6, 1, 2, 3, 3], ConvParams { groups: 6, ..pad }),
+        ([4, 64, 1, 8, 8], [48, 64, 1, 1, 1], ConvParams::default()),
+    ];
+    let mut r = Random(10);
+    for (x, w, p) in cases {
+        let (input, weight) = (r.f32s(x.iter().product()), r.f32s(w.iter().product()));
+        let positions = p.output_size([x[2], x[3], x[4]], [w[2], w[3], w[4]]).unwrap().iter().product::<usize>();
+        let mut expected = vec![0.0; x[0] * w[0] * positions];
+        conv_forward(&input, x, &weight, w, &p, &mut expected);
+        let seen: Vec<AtomicU32> = (0..x[0] * w[0]).map(|_| AtomicU32::new(0)).collect();
+        let mut y = vec![f32::NAN; expected.len()];
+        let out = crate::tasks::Shared::new(&mut y);
+        let double = |image: usize, channels: std::ops::Range<usize>| {
+            for channel in channels {
+                let plane = image * w[0] + channel;
+                seen[plane].fetch_add(1, Ordering::Relaxed);
+                // SAFETY: the planes are ours during this call.
+                (0..positions).for_each(|i| unsafe { *out.ptr().add(plane * positions + i) *= 2.0 });
+            }
+        };
+        // SAFETY: `y` has this size, and is used by the function above alone.
+        unsafe { conv_forward_then(&input, x, &weight, w, &p, out.ptr(), &double) };
+        assert!(seen.iter().all(|s| s.load(Ordering::Relaxed) == 1), "{x:?} {w:?}");
+        let doubled: Vec<f64> = expected.iter().map(|&x| 2.0 * f64::from(x)).collect();
+        close(&wide(&y), &doubled, 1e-4);
+    }
+}

@@ -294,3 +294,43 @@ fn epilogues_of_products() {
         close(&wide(&run()), &expected, 1e-3);
     }
 }
+
+/// Every element of a product is final when its block is handed on, and handed on once.
+#[test]
+fn blocks_are_handed_on_once_and_final() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let mut r = Random(21);
+    let sizes = [(1, 1, 1), (1, 700, 300), (700, 1, 300), (64, 128, 784), (33, 65, 40), (257, 130, 129), (300, 40, 0)];
+    for (m, n, k) in sizes.into_iter().chain([(5, 9, 3), (1000, 64, 1), (40, 1000, 70), (130, 515, 600)]) {
+        let d = Dims::new(m, n, k);
+        let (a, b) = (r.f32s(m * k), r.f32s(k * n));
+        for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
+            let la = if ta { Layout::row_major(m).transposed() } else { Layout::row_major(k) };
+            let lb = if tb { Layout::row_major(k).transposed() } else { Layout::row_major(n) };
+            let mut expected = vec![0.0; m * n];
+            naive(d, 1.0, (&wide(&a), la), (&wide(&b), lb), 0.0, &mut expected, Layout::row_major(n));
+            let seen: Vec<AtomicU32> = (0..m * n).map(|_| AtomicU32::new(0)).collect();
+            let mut c = vec![f32::NAN; m * n];
+            let out = crate::tasks::Shared::new(&mut c);
+            let double = |rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
+                for i in rows {
+                    for j in columns.clone() {
+                        seen[i * n + j].fetch_add(1, Ordering::Relaxed);
+                        // SAFETY: the block is ours during this call.
+                        unsafe { *out.ptr().add(i * n + j) *= 2.0 };
+                    }
+                }
+            };
+            // SAFETY: `c` has this size, and is used by the function above alone.
+            unsafe { product_then(d, Operand::new(&a, la), Operand::new(&b, lb), out.ptr(), &double) };
+            assert!(seen.iter().all(|s| s.load(Ordering::Relaxed) == 1), "{m} {n} {k} {ta} {tb}");
+            let doubled: Vec<f64> = expected.iter().map(|x| 2.0 * x).collect();
+            close(&wide(&c), &doubled, 3e-5 * (k as f64 + 1.0));
+            same_on_any_threads(|| {
+                let mut c = vec![f32::NAN; m * n];
+                gemm_then(d, Operand::new(&a, la), Operand::new(&b, lb), &mut c, &|_, _| {});
+                bits(&c)
+            });
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! cache lines.
 
 use crate::kernel::{InstKind, Kernel, Source};
-use rayon::prelude::*;
+use gradus_numerics::tasks::for_tasks;
 
 /// Tiles are this many elements square: rows of a tile are whole cache lines, and a tile fits the first cache.
 const TILE: usize = 32;
@@ -100,10 +100,6 @@ impl Transposition {
             }
         };
         let pieces = planes * strips;
-        if pieces * self.rows.0 * TILE < PARALLEL {
-            (0..pieces).for_each(strip);
-        } else {
-            (0..pieces).into_par_iter().for_each(strip);
-        }
+        for_tasks(pieces, pieces * self.rows.0 * TILE >= PARALLEL, strip);
     }
 }

@@ -11,8 +11,8 @@ use super::{
     transfer::{self, Run},
 };
 use crate::{DType, Result, Scalar, kernel::Val, op::block::Isa};
-use rayon::prelude::*;
-use std::cell::RefCell;
+use gradus_numerics::tasks::for_tasks;
+use std::{cell::RefCell, sync::OnceLock};
 
 /// Below this much work a kernel stays on the calling thread.
 pub const PARALLEL_WORK: usize = 64 * 1024;
@@ -63,7 +63,21 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
         return some(0, units);
     }
     let pieces = units.min(threads * 4);
-    (0..pieces).into_par_iter().try_for_each(|i| some(i * units / pieces, (i + 1) * units / pieces))
+    try_for_tasks(pieces, |i| some(i * units / pieces, (i + 1) * units / pieces))
+}
+
+/// Tasks `0..count` on all threads, up to the first that fails on each.
+fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
+    let failed = OnceLock::new();
+    for_tasks(count, true, |i| {
+        if failed.get().is_none()
+            && let Err(e) = task(i)
+        {
+            // A second failure says no more than the first.
+            let _ = failed.set(e);
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// Runs some units of a program on this thread.
@@ -103,9 +117,13 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
             })?;
             Ok(parts)
         };
-        let all: Vec<Parts> = (0..pieces).into_par_iter().map(some).collect::<Result<_>>()?;
+        let all: Vec<OnceLock<Parts>> = (0..pieces).map(|_| OnceLock::new()).collect();
+        try_for_tasks(pieces, |i| {
+            let _ = all[i].set(some(i)?);
+            Ok(())
+        })?;
         let mut parts = Parts::default();
-        all.iter().for_each(|p| parts.append(p));
+        all.iter().filter_map(OnceLock::get).for_each(|p| parts.append(p));
         combine(p, pass, n, &mut parts);
         reduced.push(parts);
     }

@@ -1,0 +1,76 @@
+use super::*;
+use crate::testing::{Random, bits, same_on_any_threads};
+
+/// A layout with rows or columns contiguous, or neither, and the numbers it needs.
+fn layout(r: &mut Random, m: usize, n: usize) -> (Layout, usize) {
+    let (gap, offset) = (r.below(3), r.below(4));
+    let (rs, cs) = match r.below(5) {
+        0 | 1 => (n + gap, 1),
+        2 | 3 => (1, m + gap),
+        _ => (2 * n + gap, 2),
+    };
+    let rows = if r.below(8) == 0 { 0 } else { rs };
+    (Layout::new(offset, rows as isize, cs as isize), offset + rows * (m - 1) + cs * (n - 1) + 1)
+}
+
+#[test]
+fn products_of_all_layouts_on_all_vectors() {
+    let mut r = Random(31);
+    for isa in Isa::every().into_iter().filter(|&i| i != Isa::Base) {
+        for case in 0..300 {
+            let (m, n) = (1 + r.below(150), 1 + r.below(220));
+            let k = if case % 20 == 0 { 1000 + r.below(700) } else { 1 + r.below(90) };
+            let ((la, na), (lb, nb)) = (layout(&mut r, m, k), layout(&mut r, k, n));
+            let (a, b) = (r.f32s(na), r.f32s(nb));
+            let row = n + r.below(3);
+            let before = r.f32s(m * row);
+            let mut c = before.clone();
+            let side = |data, l: Layout| Strided { data, offset: l.offset, rs: l.rs, cs: l.cs };
+            let d = Dims::new(m, n, k);
+            let mut p = Blocked::new(d, side(&a, la), side(&b, lb), c.as_mut_ptr(), Layout::row_major(row)).unwrap();
+            p.isa = isa;
+            let forced = r.below(3);
+            // SAFETY: the slices have these sizes.
+            unsafe {
+                match forced {
+                    0 => p.by_panels(true, None),
+                    1 => p.by_rows(true, None),
+                    _ => p.run(true, None),
+                }
+            }
+            for (at, (&c, &before)) in c.iter().zip(&before).enumerate() {
+                let (i, j) = (at / row, at % row);
+                if j >= n {
+                    assert_eq!(c, before, "outside of the output");
+                    continue;
+                }
+                let dot = |p| f64::from(a[la.position(i, p)]) * f64::from(b[lb.position(p, j)]);
+                let expected: f64 = (0..k).map(dot).sum();
+                assert!(
+                    (f64::from(c) - expected).abs() < 1e-5 * (k as f64 + 8.0),
+                    "{isa:?} {d:?} {la:?} {lb:?} at {i} {j}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let mut r = Random(32);
+    for (m, n, k) in [(64, 128, 784), (300, 70, 1030), (40, 1024, 1100), (128, 1024, 300), (20, 500, 500)] {
+        let (a, b) = (r.f32s(m * k), r.f32s(k * n));
+        for turned in [false, true] {
+            let (rs, cs) = if turned { (1, k as isize) } else { (n as isize, 1) };
+            same_on_any_threads(|| {
+                let mut c = vec![0.0; m * n];
+                let a = Strided { data: &a, offset: 0, rs: k as isize, cs: 1 };
+                let b = Strided { data: &b, offset: 0, rs, cs };
+                let p = Blocked::new(Dims::new(m, n, k), a, b, c.as_mut_ptr(), Layout::row_major(n));
+                // SAFETY: the slices have these sizes.
+                p.into_iter().for_each(|p| unsafe { p.run(true, None) });
+                bits(&c)
+            });
+        }
+    }
+}
