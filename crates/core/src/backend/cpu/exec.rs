@@ -67,7 +67,7 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
 }
 
 /// Tasks `0..count` on all threads, up to the first that fails on each.
-fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
+pub fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
     let failed = OnceLock::new();
     for_tasks(count, true, |i| {
         if failed.get().is_none()

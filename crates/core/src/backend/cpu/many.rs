@@ -6,7 +6,6 @@ use crate::{
     backend::{Executable, Slot},
     kernel::Kernel,
 };
-use rayon::prelude::*;
 use std::any::Any;
 
 /// About as many elements as a task takes.
@@ -68,7 +67,6 @@ impl Many {
         if self.work < exec::PARALLEL_WORK || self.tasks.len() < 2 || rayon::current_num_threads() < 2 {
             return self.tasks.iter().try_for_each(one);
         }
-        let least = self.tasks.len().div_ceil(rayon::current_num_threads() * 4);
-        self.tasks.par_iter().with_min_len(least).try_for_each(one)
+        exec::try_for_tasks(self.tasks.len(), |i| one(&self.tasks[i]))
     }
 }
