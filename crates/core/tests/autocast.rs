@@ -100,7 +100,8 @@ fn gradients_come_back_to_f32_weights_and_are_near() -> Result<()> {
         for v in &p {
             let (a, b, c) = (inside.wrt(v)?, outside.wrt(v)?, exact.wrt(v)?);
             assert_eq!(a.dtype(), DType::F32);
-            assert_eq!(a.to_vec::<f32>()?, b.to_vec::<f32>()?, "{:?}", v.name());
+            // The second run finds results of the first stored, and rounded: the last digit may differ.
+            assert!(apart(&a, &b) < 2.0 * unit(low), "{:?}", v.name());
             let off = apart(&a, &c);
             assert!(off > 0.0 && off < 30.0 * unit(low), "{low} {:?}: {off}", v.name());
         }

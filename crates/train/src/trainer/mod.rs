@@ -1,5 +1,6 @@
 //! The loop, and what can be asked of it.
 
+mod late;
 mod run;
 mod save;
 
@@ -90,7 +91,7 @@ pub struct Trainer<'a> {
     check_memory: bool,
     detect_anomaly: bool,
     seed: u64,
-    read_every: Option<u64>,
+    read_every: Option<usize>,
     amp: Option<DType>,
     scaler: Option<GradScaler>,
 }
@@ -200,7 +201,7 @@ impl<'a> Trainer<'a> {
     /// then. The end of an epoch, a checkpoint and the end of the run read all there is, so the history is the same.
     ///
     /// A loss that is not finite is found when it is read. With 1, the error names the operation that made it.
-    pub fn read_loss_every(self, batches: u64) -> Self {
+    pub fn read_loss_every(self, batches: usize) -> Self {
         Trainer { read_every: Some(batches.max(1)), ..self }
     }
 

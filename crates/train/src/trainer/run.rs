@@ -1,6 +1,6 @@
 //! The loop itself.
 
-use super::{Per, Report, Stop, Trainer};
+use super::{Per, Report, Stop, Trainer, late::Late};
 use crate::{Callback, EpochRecord, Flow, History, LoaderState, Run, forecast_step, interrupt, locate_nan};
 use gradus_core::{
     Device, Error, ErrorKind, Result, Tensor, autocast, get_rng_state, grad::Gradients, no_grad, set_rng_state,
@@ -9,7 +9,7 @@ use gradus_optim::{Accumulator, clip_grad_norm, clip_grad_value};
 use std::time::Instant;
 
 /// On a device of its own, the loss is read once in so many batches.
-const LATE: u64 = 32;
+const LATE: usize = 32;
 
 /// What changes as a run goes on.
 #[derive(Default)]
@@ -19,8 +19,8 @@ pub(super) struct State {
     /// The random numbers' position when the epoch began, so that its batches can be made again.
     pub epoch_rng: (u64, u64),
     pub loss: f64,
-    /// Losses that were not read yet, with their steps.
-    pub unread: Vec<(u64, Tensor)>,
+    /// Losses that were not read yet.
+    pub late: Late,
     /// Sum and number of this epoch's losses.
     pub sum: f64,
     pub count: u64,
@@ -40,8 +40,7 @@ impl State {
 
     /// Reads the losses that were not read yet.
     fn read(&mut self) -> Result<()> {
-        for (step, t) in std::mem::take(&mut self.unread) {
-            let loss = t.item::<f64>()?;
+        for (step, loss) in self.late.take()? {
             if !loss.is_finite() {
                 let (epoch, now) = (self.at.epoch, self.step);
                 let why = format!("the loss was {loss} at step {step} (epoch {epoch}), seen at step {now}");
@@ -112,6 +111,10 @@ impl Trainer<'_> {
                     None => loss(batch)?,
                 };
                 s.at.batch += 1;
+                let every = self.read_every.unwrap_or(if value.device() == Device::cpu() { 1 } else { LATE });
+                if every > 1 {
+                    s.late.push(s.step, &value, every)?;
+                }
                 let grads = match &self.scaler {
                     Some(scaler) => scaler.scale(&value).backward()?,
                     None => value.backward()?,
@@ -128,22 +131,18 @@ impl Trainer<'_> {
                     enough
                 };
                 s.done += 1;
-                let every = self.read_every.unwrap_or(if value.device() == Device::cpu() { 1 } else { LATE });
-                if every == 1 && s.unread.is_empty() {
+                if every == 1 {
                     let x = value.item::<f64>()?;
                     if !x.is_finite() {
                         s.loss = x;
                         return Err(not_finite(&s, &value));
                     }
                     s.note(s.step, x);
-                } else {
-                    // Detached once it is computed: it then holds neither the graph nor last step's weights.
-                    s.unread.push((s.step, value.eval()?.detach()));
-                    if s.unread.len() as u64 >= every {
-                        s.read()?;
-                    }
+                } else if s.late.len() >= every {
+                    s.read()?;
                 }
-                drop(value);
+                // Before the next batch is made: the memory of this step is then free for it.
+                drop((value, grads));
                 if !stepped {
                     continue;
                 }
