@@ -87,6 +87,9 @@ fn training(c: Command) -> Command {
                 .help("Go on from the newest checkpoint"),
         )
         .arg(flag("device", "NAME", "Where to compute (see `gradus devices`)").default_value("cpu"))
+        .arg(
+            flag("amp", "TYPE", "Mixed precision: products in this type, weights in f32").value_parser(["bf16", "f16"]),
+        )
 }
 
 fn train() -> Command {

@@ -2,9 +2,11 @@
 //!
 //! Warm up five times, then run for 1.5 s or 200 iterations (at least 7); the median and the minimum are reported.
 //! `--profile` says on standard error which steps the time goes to. `--against torch [--rounds N]` takes turns with
-//! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table.
+//! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table. `--curve STEPS --device cuda:N` trains on
+//! a GPU and on the CPU and compares the losses.
 
 mod against;
+mod curve;
 mod gpu;
 mod models;
 mod ops;
@@ -56,11 +58,11 @@ impl Bench {
 
 fn main() {
     let mut bench = Bench { names: vec![], profile: false };
-    let (mut against, mut rounds, mut device) = (false, 3, None);
+    let (mut against, mut rounds, mut device, mut steps) = (false, 3, None, None);
     let mut args = std::env::args().skip(1);
     let wrong = |what: String| -> ! {
         eprintln!(
-            "{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [--device cuda:N] [names]"
+            "{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N] [names]"
         );
         std::process::exit(2)
     };
@@ -80,12 +82,23 @@ fn main() {
                 Some(n) if n > 0 => rounds = n,
                 _ => wrong("--rounds wants a number above zero".into()),
             },
+            "--curve" => match args.next().and_then(|n| n.parse().ok()) {
+                Some(n) => steps = Some(n),
+                None => wrong("--curve wants a number of steps".into()),
+            },
             a if a.starts_with("--") => wrong(format!("no option {a}")),
             _ => bench.names.push(arg),
         }
     }
     if let Some(name) = device.filter(|d| d != "cpu") {
-        if let Err(e) = on_gpu(&name, bench.names) {
+        if let Err(e) = on_gpu(&name, bench.names, steps) {
+            eprintln!("{e}");
+            std::process::exit(1);
+        }
+        return;
+    }
+    if let Some(steps) = steps {
+        if let Err(e) = curve::run(&gradus_core::Device::cpu(), steps) {
             eprintln!("{e}");
             std::process::exit(1);
         }
@@ -105,7 +118,7 @@ fn main() {
 }
 
 /// The GPU's own list of workloads.
-fn on_gpu(name: &str, names: Vec<String>) -> gradus_core::Result<()> {
+fn on_gpu(name: &str, names: Vec<String>, curve: Option<u64>) -> gradus_core::Result<()> {
     use gradus_core::{Device, Error};
     use gradus_cuda::CudaDevice;
     let number = match name.split_once(':').unwrap_or((name, "0")) {
@@ -113,5 +126,8 @@ fn on_gpu(name: &str, names: Vec<String>) -> gradus_core::Result<()> {
         _ => None,
     };
     let number = number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there is cuda:N")))?;
-    gpu::run(Device::cuda(number)?, names)
+    match curve {
+        Some(steps) => curve::run(&Device::cuda(number)?, steps),
+        None => gpu::run(Device::cuda(number)?, names),
+    }
 }

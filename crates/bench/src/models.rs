@@ -1,17 +1,31 @@
 //! The networks of the benchmark, written on tensors alone: parameters by name, and a forward pass.
 
-use gradus_core::{AttentionOptions, BatchNormOptions, ConvOptions, DType, MaxPoolOptions, Result, Tensor, no_grad};
+use gradus_core::{
+    AttentionOptions, BatchNormOptions, ConvOptions, DType, Device, MaxPoolOptions, Result, Tensor, no_grad,
+};
 use gradus_nn::{Lstm, Module, RnnOptions};
 
 /// The parameters of a model, made in order.
-#[derive(Default)]
 pub struct Params {
     /// All of them.
     pub all: Vec<Tensor>,
+    device: Device,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params::on(&Device::cpu())
+    }
 }
 
 impl Params {
+    /// On a device.
+    pub fn on(device: &Device) -> Params {
+        Params { all: vec![], device: *device }
+    }
+
     fn add(&mut self, init: Tensor) -> Result<Tensor> {
+        let init = init.to(&self.device);
         init.eval()?;
         let v = Tensor::var(format!("p{}", self.all.len()), init);
         self.all.push(v.clone());
@@ -94,7 +108,7 @@ struct BatchNorm {
 impl BatchNorm {
     fn new(p: &mut Params, channels: usize, training: bool) -> Result<BatchNorm> {
         let stat = |x: f64| -> Result<Tensor> {
-            let t = Tensor::zeros([channels], DType::F32) + x;
+            let t = (Tensor::zeros([channels], DType::F32) + x).to(&p.device);
             Ok(Tensor::var("running", t.eval()?.clone()))
         };
         let running = (stat(0.0)?, stat(1.0)?);

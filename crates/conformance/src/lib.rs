@@ -8,3 +8,4 @@ pub mod fuzz;
 pub mod opinfo;
 pub mod oracle;
 pub mod programs;
+pub mod relay;

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 mod api;
+mod autocast;
 pub mod backend;
 mod dtype;
 mod error;
@@ -18,6 +19,7 @@ mod shape;
 mod view;
 
 pub use api::*;
+pub use autocast::{autocast, autocast_dtype};
 pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, ErrorKind, Result};

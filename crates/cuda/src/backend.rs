@@ -337,8 +337,11 @@ impl Backend for Cuda {
         products.run(self, spec, [a, b, c].map(|s| Cuda::address(&s, spec.dtype)))
     }
 
+    fn channels_last(&self) -> bool {
+        true
+    }
+
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        use gradus_core::op::ConvKind::{Forward, InputGrad, WeightGrad};
         self.context.enter()?;
         let made = || match Convolutions::new(self.context.stream) {
             Ok(c) => Some(c),
@@ -353,12 +356,8 @@ impl Backend for Cuda {
             graphs::launched();
             return Ok(());
         }
-        let (first, second) = match spec.kind {
-            Forward => (&spec.input, &spec.weight),
-            InputGrad => (&spec.output, &spec.weight),
-            WeightGrad => (&spec.output, &spec.input),
-        };
-        let slots = [(a, first.numel()), (b, second.numel()), (c, spec.shape().numel())];
+        let [first, second, result] = spec.operands().map(|s| s.numel());
+        let slots = [(a, first), (b, second), (c, result)];
         self.on_cpu(&slots, dtype, |s| Device::cpu().backend().conv(spec, dtype, s[0], s[1], s[2]))
     }
 

@@ -59,6 +59,22 @@ fn padded(xs: impl Iterator<Item = usize>, fill: usize, n: usize) -> Vec<usize> 
     std::iter::repeat_n(fill, n.saturating_sub(xs.len())).chain(xs).collect()
 }
 
+/// Elements to step along each axis of `[n, c, ..]`, with the channels last if so.
+fn strides_of(dims: &[c_int], channels_last: bool) -> Vec<c_int> {
+    let order: Vec<usize> = if channels_last {
+        std::iter::once(0).chain(2..dims.len()).chain([1]).collect()
+    } else {
+        (0..dims.len()).collect()
+    };
+    let mut steps = vec![1; dims.len()];
+    let mut step: c_int = 1;
+    for &axis in order.iter().rev() {
+        steps[axis] = step;
+        step = step.saturating_mul(dims[axis]);
+    }
+    steps
+}
+
 impl Convolutions {
     /// Loads the library for a GPU.
     pub fn new(stream: driver::Handle) -> Result<Convolutions> {
@@ -120,10 +136,12 @@ impl Convolutions {
     }
 
     fn choose(&self, spec: &Conv, dtype: DType) -> Result<Option<Chosen>> {
-        let data = match dtype {
-            DType::F32 => dnn::FLOAT,
-            DType::F64 => dnn::DOUBLE,
-            _ => return Ok(None),
+        let (data, computed) = match dtype {
+            DType::F32 => (dnn::FLOAT, dnn::FLOAT),
+            DType::F64 => (dnn::DOUBLE, dnn::DOUBLE),
+            DType::F16 => (dnn::HALF, dnn::FLOAT),
+            DType::BF16 => (dnn::BFLOAT16, dnn::FLOAT),
+            DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => return Ok(None),
         };
         let even = spec.params.padding.iter().all(|(before, after)| before == after);
         let empty = [&spec.input, &spec.weight, &spec.output].iter().any(|s| s.numel() == 0);
@@ -145,10 +163,7 @@ impl Convolutions {
         );
         let (Some(pads), Some(strides), Some(dilations)) = (pads, strides, dilations) else { return Ok(None) };
         let tensor = |dims: &[c_int]| {
-            let mut steps = vec![1; dims.len()];
-            for d in (1..dims.len()).rev() {
-                steps[d - 1] = steps[d] * dims[d];
-            }
+            let steps = strides_of(dims, spec.channels_last);
             let mut out = std::ptr::null_mut();
             // SAFETY: pointers are to locals and lists of the length given.
             unsafe {
@@ -160,15 +175,22 @@ impl Convolutions {
         };
         let (x, y) = (tensor(&input)?, tensor(&output)?);
         let (mut w, mut conv) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let math = if crate::tf32() { dnn::DEFAULT_MATH } else { dnn::FMA_MATH };
+        let half = dtype.size() == 2;
+        let math = match (half, crate::tf32()) {
+            (true, _) => dnn::TENSOR_OP_MATH,
+            (false, true) => dnn::DEFAULT_MATH,
+            (false, false) => dnn::FMA_MATH,
+        };
+        let format = if spec.channels_last { dnn::NHWC } else { dnn::NCHW };
         // SAFETY: as above.
         unsafe {
             check((self.lib.filter_create)(&mut w), "cudnnCreateFilterDescriptor")?;
-            let code = (self.lib.filter_set)(w, data, dnn::NCHW, weight.len() as c_int, weight.as_ptr());
+            let code = (self.lib.filter_set)(w, data, format, weight.len() as c_int, weight.as_ptr());
             check(code, "cudnnSetFilterNdDescriptor")?;
             check((self.lib.conv_create)(&mut conv), "cudnnCreateConvolutionDescriptor")?;
             let lists = (pads.as_ptr(), strides.as_ptr(), dilations.as_ptr());
-            let code = (self.lib.conv_set)(conv, n as c_int, lists.0, lists.1, lists.2, dnn::CROSS_CORRELATION, data);
+            let code =
+                (self.lib.conv_set)(conv, n as c_int, lists.0, lists.1, lists.2, dnn::CROSS_CORRELATION, computed);
             check(code, "cudnnSetConvolutionNdDescriptor")?;
             check((self.lib.conv_groups)(conv, p.groups as c_int), "cudnnSetConvolutionGroupCount")?;
             check((self.lib.conv_math)(conv, math), "cudnnSetConvolutionMathType")?;
@@ -182,8 +204,11 @@ impl Convolutions {
         let mut found = [Perf::default(); 10];
         let mut count = 0;
         let [l0, l1, l2, l3] = lists;
+        // In 16 bits algorithms lie far apart, and which one wins depends on the GPU: each is tried, on memory of its
+        // own, the first time. While a plan is recorded nothing can be tried, but then it has run before.
+        let find = if half && !crate::graphs::recording() { self.lib.measure[kind] } else { self.lib.find[kind] };
         // SAFETY: there is room for ten results.
-        let code = unsafe { (self.lib.find[kind])(self.handle, l0, l1, l2, l3, 10, &mut count, found.as_mut_ptr()) };
+        let code = unsafe { find(self.handle, l0, l1, l2, l3, 10, &mut count, found.as_mut_ptr()) };
         if code != 0 {
             return Ok(None);
         }
@@ -210,5 +235,11 @@ mod tests {
         assert_eq!(padded([7].into_iter(), 1, 2), [1, 7]);
         assert_eq!(padded([5, 7].into_iter(), 1, 2), [5, 7]);
         assert_eq!(ints(&[3, usize::MAX]), None);
+    }
+
+    #[test]
+    fn the_channels_of_a_pixel_lie_side_by_side() {
+        assert_eq!(strides_of(&[2, 3, 4, 5], false), [60, 20, 5, 1]);
+        assert_eq!(strides_of(&[2, 3, 4, 5], true), [60, 1, 15, 3]);
     }
 }

@@ -21,7 +21,8 @@
 //! - Every optimizer but [`Lbfgs`] is [`Optim`] over a [`Rule`]: its options, which are also its formula. A rule of
 //!   your own becomes an optimizer, with parameter groups, saving and loading, in a dozen lines.
 //! - Learning rates follow a [`Schedule`] through [`LrScheduler`], or [`ReduceLrOnPlateau`].
-//! - [`clip_grad_norm`], [`clip_grad_value`], [`Accumulator`] and [`Ema`] stand between gradients, steps and weights.
+//! - [`clip_grad_norm`], [`clip_grad_value`], [`Accumulator`], [`Ema`] and (for f16) [`GradScaler`] stand between
+//!   gradients, steps and weights.
 //! - All of them keep their state exactly through [`Stateful`].
 
 mod accumulate;
@@ -40,6 +41,7 @@ mod nadam;
 mod radam;
 mod rmsprop;
 mod rule;
+mod scaler;
 mod schedule;
 mod sgd;
 mod wolfe;
@@ -61,6 +63,7 @@ pub use nadam::{NAdam, NAdamOptions};
 pub use radam::{RAdam, RAdamOptions};
 pub use rmsprop::{RmsProp, RmsPropOptions};
 pub use rule::{Field, Rule, Slot};
+pub use scaler::GradScaler;
 pub use schedule::{
     Anneal, EpochFn, Goal, LrScheduler, OneCycle, PlateauOptions, PlateauThreshold, ReduceLrOnPlateau, Schedule,
 };

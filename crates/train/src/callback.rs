@@ -26,7 +26,7 @@ pub struct Run<'r> {
     pub batches: Option<u64>,
     /// Optimizer steps done since the beginning.
     pub step: u64,
-    /// The last batch's loss.
+    /// The last loss that was read: the last batch's, unless it is read late ([`crate::Trainer::read_loss_every`]).
     pub loss: f64,
     /// The learning rate of the first group.
     pub lr: f64,

@@ -1,6 +1,6 @@
 //! How much memory a step will take, before it runs.
 
-use gradus_core::{Result, Tensor, grad::Gradients, live_bytes, plan::Explanation};
+use gradus_core::{Device, Result, Tensor, grad::Gradients, live_bytes, plan::Explanation};
 use gradus_optim::Optimizer;
 use std::{fmt, fs};
 
@@ -39,16 +39,21 @@ impl Forecast {
 
 /// What computing these tensors will take. Nothing runs; they must be on one device.
 pub fn forecast(tensors: &[&Tensor]) -> Result<Forecast> {
-    Ok(of(&Tensor::explain_all(tensors)?))
+    Ok(of(&Tensor::explain_all(tensors)?, tensors.first().map(|t| t.device())))
 }
 
 /// What an optimizer's step from these gradients will take: forward pass, backward pass and update. Nothing runs.
 pub fn forecast_step(opt: &(impl Optimizer + ?Sized), grads: &Gradients) -> Result<Forecast> {
-    Ok(of(&opt.explain(grads)?))
+    Ok(of(&opt.explain(grads)?, grads.iter().next().map(|(_, g)| g.device())))
 }
 
-fn of(plan: &Explanation) -> Forecast {
-    Forecast { alive: live_bytes() as u64, step: plan.peak_bytes() as u64, available: available_memory() }
+fn of(plan: &Explanation, device: Option<Device>) -> Forecast {
+    let available = match device.filter(|d| *d != Device::cpu()) {
+        // What a device of its own has in all is an upper bound of what is left there.
+        Some(device) => Some(device.backend().limits().max_buffer as u64),
+        None => available_memory(),
+    };
+    Forecast { alive: live_bytes() as u64, step: plan.peak_bytes() as u64, available }
 }
 
 /// Bytes of main memory that can still be had: what the system reports, or what is left to a container.

@@ -1,7 +1,7 @@
 //! A small GPT: blocks of causal attention and dense layers, normalised before each.
 
 use gradus::{
-    AttentionOptions, Error, Result, Tensor,
+    AttentionOptions, Device, Error, Result, Tensor,
     data::text::{Bpe, ByteTokenizer, CharTokenizer, Tokenizer},
     io::{Meta, StateDict},
     nn::{Embedding, Layer, LayerNorm, Linear, Module, Param, init},
@@ -105,6 +105,11 @@ impl Gpt {
 
     pub fn options(&self) -> &GptOptions {
         &self.options
+    }
+
+    /// Where it lives.
+    pub fn device(&self) -> Device {
+        self.places.device()
     }
 
     pub fn forward(&self, tokens: &Tensor) -> Result<Tensor> {

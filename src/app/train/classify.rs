@@ -8,7 +8,7 @@ use crate::app::{
     out::Out,
 };
 use gradus::{
-    CrossEntropyOptions, Result, Tensor,
+    CrossEntropyOptions, Result, Tensor, autocast,
     data::{
         self, DataLoader, Dataset, Image, Items, LabeledImages, LoaderOptions,
         cifar::{self, Cifar},
@@ -87,7 +87,9 @@ fn smoothing(model: &Classifier) -> f64 {
 }
 
 fn run<D: Dataset<Item = (Image, i64)> + 'static>(s: &Settings, name: &str, train: D, test: Test, out: &Out) -> Done {
-    let Some(model) = Classifier::named(name)? else { return Err(Failure::Run(format!("no model {name}"))) };
+    let Some(mut model) = Classifier::named(name)? else { return Err(Failure::Run(format!("no model {name}"))) };
+    model.net.to(&s.device)?;
+    let test = Test { images: test.images.to(&s.device), ..test };
     let (learn, tested) = (train.len(), test.labels.numel());
     out.say(format!(
         "{}: {learn} images to learn from, {tested} to test; a network of {} parameters",
@@ -110,7 +112,7 @@ fn run<D: Dataset<Item = (Image, i64)> + 'static>(s: &Settings, name: &str, trai
     let target = CrossEntropyOptions { label_smoothing: smoothing(&model), ..CrossEntropyOptions::default() };
     let began = Instant::now();
     let trainer = Trainer::new(opt).schedule(schedule, Per::Step).validate(|| {
-        let (right, _) = evaluate(&model, &test)?;
+        let (right, _) = evaluate(s, &model, &test)?;
         Ok(vec![("test_accuracy".into(), right as f64 / tested as f64)])
     });
     let report = s.equip(trainer, || model.net.state_dict(), |state| model.net.load_state_dict(state), 200)?.fit(
@@ -120,11 +122,12 @@ fn run<D: Dataset<Item = (Image, i64)> + 'static>(s: &Settings, name: &str, trai
         },
         |batch| {
             let (x, y) = batch?;
+            let (x, y) = (x.to(&s.device), y.to(&s.device));
             model.net.forward(&x)?.cross_entropy_with(&y, &target)
         },
     )?;
     let seconds = began.elapsed().as_secs_f64();
-    let (right, confusion) = evaluate(&model, &test)?;
+    let (right, confusion) = evaluate(s, &model, &test)?;
     let accuracy = right as f64 / tested as f64;
     out.say(table(&confusion, &test.classes));
     out.say(format!("test accuracy {accuracy:.4} ({right} of {tested}) after {seconds:.1} s"));
@@ -139,13 +142,13 @@ fn run<D: Dataset<Item = (Image, i64)> + 'static>(s: &Settings, name: &str, trai
 }
 
 /// How many are right, and how often class `i` was taken for `j`.
-fn evaluate(model: &Classifier, test: &Test) -> Result<(usize, Vec<Vec<usize>>)> {
+fn evaluate(s: &Settings, model: &Classifier, test: &Test) -> Result<(usize, Vec<Vec<usize>>)> {
     model.net.eval();
     let mut confusion = vec![vec![0; model.classes]; model.classes];
     let n = test.labels.numel();
     for at in (0..n).step_by(TEST_BATCH) {
         let len = TEST_BATCH.min(n - at);
-        let scores = no_grad(|| model.net.forward(&test.images.narrow(0, at, len)?))?;
+        let scores = no_grad(|| autocast(s.low(), || model.net.forward(&test.images.narrow(0, at, len)?)))?;
         let taken = scores.argmax_dim(1, false)?.to_vec::<i64>()?;
         let labels = test.labels.narrow(0, at, len)?.to_vec::<i64>()?;
         for (&label, &taken) in labels.iter().zip(&taken) {

@@ -8,7 +8,7 @@ use crate::app::{
 };
 use clap::ArgMatches;
 use gradus::{
-    Error, Result, Tensor,
+    Error, Result, Tensor, autocast,
     data::{
         DataLoader, LoaderOptions, Rng,
         text::{self, TextDataset},
@@ -46,7 +46,8 @@ pub fn run(s: &Settings, m: &ArgMatches, out: &Out) -> Done {
         heads: count("heads"),
         layers: count("layers"),
     };
-    let gpt = Gpt::new(options).map_err(|e| Failure::Usage(e.to_string()))?;
+    let mut gpt = Gpt::new(options).map_err(|e| Failure::Usage(e.to_string()))?;
+    gpt.to(&s.device)?;
     // The last tenth is for testing.
     let cut = tokens.len() * 9 / 10;
     let (train, rest) = tokens.split_at_checked(cut).unwrap_or((&tokens, &[]));
@@ -71,12 +72,20 @@ pub fn run(s: &Settings, m: &ArgMatches, out: &Out) -> Done {
     if train.is_empty() {
         return Err(Failure::Usage(format!("{}: too short for a batch of {}", path.display(), s.batch_size)));
     }
-    let loss =
-        |(x, y): (Tensor, Tensor)| gpt.forward(&x)?.reshape([x.numel(), vocab])?.cross_entropy(&y.flatten(0, -1)?);
+    let loss = |(x, y): (Tensor, Tensor)| {
+        let (x, y) = (x.to(&s.device), y.to(&s.device));
+        gpt.forward(&x)?.reshape([x.numel(), vocab])?.cross_entropy(&y.flatten(0, -1)?)
+    };
     let validation = || {
         rest.set_epoch(0);
-        let losses: Vec<f64> = rest.iter().take(VALIDATION).map(|b| loss(b?)?.item::<f64>()).collect::<Result<_>>()?;
-        let mean = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
+        // All of them before the first is read: a device of its own need not wait.
+        let losses = rest.iter().take(VALIDATION).map(|b| {
+            let loss = autocast(s.low(), || loss(b?))?;
+            Ok(loss.eval()?.clone())
+        });
+        let losses = losses.collect::<Result<Vec<_>>>()?;
+        let sum = losses.iter().map(Tensor::item::<f64>).sum::<Result<f64>>()?;
+        let mean = sum / losses.len().max(1) as f64;
         Ok(vec![("val_loss".to_string(), mean), ("perplexity".to_string(), mean.exp())])
     };
     let total = s.epochs * EPOCH.min(train.len()) as u64;
@@ -130,13 +139,15 @@ pub fn write(gpt: &Gpt, reader: &Reader, w: &Written<'_>) -> Result<String> {
         tokens.push(0);
     }
     let mut rng = Rng::new(w.seed, 0);
+    let device = gpt.device();
     for _ in 0..w.length {
         // Always a whole window, so that one plan serves all: what is behind the last token cannot be seen by it.
         let seen = tokens.get(tokens.len().saturating_sub(context)..).unwrap_or_default();
         let mut window: Vec<i64> = seen.iter().map(|&t| i64::from(t)).collect();
         let last = window.len() - 1;
         window.resize(context, 0);
-        let scores = no_grad(|| gpt.forward(&Tensor::from_slice(&window, [1, context])?))?.to_vec::<f32>()?;
+        let scores =
+            no_grad(|| gpt.forward(&Tensor::from_slice(&window, [1, context])?.to(&device)))?.to_vec::<f32>()?;
         let scores = scores.get(last * vocab..(last + 1) * vocab).unwrap_or_default();
         let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let weight = |s: &f32| (f64::from(s - most) / w.temperature).exp();

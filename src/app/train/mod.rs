@@ -13,7 +13,7 @@ use super::{
 };
 use clap::ArgMatches;
 use gradus::{
-    Device, Error, Result,
+    DType, Device, Error, Result,
     io::{self, Meta, StateDict},
     manual_seed,
     train::{
@@ -38,6 +38,8 @@ pub struct Settings {
     curve: Option<PathBuf>,
     checkpoint: Option<PathBuf>,
     resume: bool,
+    device: Device,
+    amp: Option<DType>,
 }
 
 /// A task's own values.
@@ -50,11 +52,6 @@ struct Defaults {
 
 /// `gradus train TASK`
 pub fn run(task: &str, m: &ArgMatches, out: &Out) -> Done {
-    let device = devices::named(m.get_one::<String>("device").map_or("cpu", String::as_str))?;
-    if device != Device::cpu() {
-        // The loop below builds its batches on the CPU: say so rather than train there in silence.
-        return Err(Failure::Usage(format!("train runs on the cpu so far, not on {device}")));
-    }
     let settings = |d: Defaults| Settings::new(task, m, d);
     match task {
         "sine" => {
@@ -111,6 +108,12 @@ impl Settings {
             curve,
             checkpoint: m.get_one::<PathBuf>("checkpoint").cloned(),
             resume: m.get_flag("resume"),
+            device: devices::named(m.get_one::<String>("device").map_or("cpu", String::as_str))?,
+            amp: match m.get_one::<String>("amp").map(String::as_str) {
+                Some("bf16") => Some(DType::BF16),
+                Some("f16") => Some(DType::F16),
+                Some(_) | None => None,
+            },
         };
         manual_seed(settings.seed);
         Ok(settings)
@@ -148,20 +151,30 @@ impl Settings {
             .part("settings", settings)
             .part("model", FnState::new(save, load))
             .on(Progress::new());
+        let trainer = match self.amp {
+            Some(dtype) => trainer.amp(dtype),
+            None => trainer,
+        };
         Ok(match store {
             Some(store) => trainer.checkpoints(store, every),
             None => trainer.on(StopOnCtrlC),
         })
     }
 
-    /// What must be the same when a run goes on.
-    fn fixed(&self) -> [(&'static str, Meta); 5] {
+    /// The type products are done in, for what is computed outside of the loop.
+    fn low(&self) -> Option<DType> {
+        self.amp
+    }
+
+    /// What must be the same when a run goes on. The device need not be: a run may go on elsewhere.
+    fn fixed(&self) -> [(&'static str, Meta); 6] {
         [
             ("task", self.task.as_str().into()),
             ("epochs", Meta::Int(self.epochs as i64)),
             ("batch-size", Meta::Int(self.batch_size as i64)),
             ("lr", Meta::Float(self.lr)),
             ("seed", self.seed.to_string().into()),
+            ("amp", self.amp.map_or("off".into(), |d| d.to_string().into())),
         ]
     }
 
@@ -173,7 +186,9 @@ impl Settings {
 
     fn check(&self, state: &StateDict) -> Result<()> {
         for (key, here) in self.fixed() {
-            let there = state.metadata().get(key).map_or("nothing".into(), Meta::to_string);
+            // Checkpoints from before there was mixed precision say nothing of it.
+            let silent = if key == "amp" { "off" } else { "nothing" };
+            let there = state.metadata().get(key).map_or(silent.into(), Meta::to_string);
             if there != here.to_string() {
                 let why = format!("the checkpoint was made with --{key} {there}, not {here}");
                 return Err(Error::value("resume", why).hint("give the same settings to go on"));

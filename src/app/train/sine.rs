@@ -16,8 +16,11 @@ const EPOCH: u64 = 100;
 
 /// `gradus train sine`
 pub fn run(s: &Settings, out: &Out) -> Done {
-    let model = Sequential::from((Linear::new(1, 64), Tanh, Linear::new(64, 1)));
-    let x = Tensor::linspace(-std::f64::consts::PI, std::f64::consts::PI, s.batch_size, DType::F32).unsqueeze(1)?;
+    let mut model = Sequential::from((Linear::new(1, 64), Tanh, Linear::new(64, 1)));
+    model.to(&s.device)?;
+    let x = Tensor::linspace(-std::f64::consts::PI, std::f64::consts::PI, s.batch_size, DType::F32)
+        .unsqueeze(1)?
+        .to(&s.device);
     let y = x.sin();
     Tensor::eval_all(&[&x, &y])?;
     out.say(format!("sine: {} points, a network 1-64-1 of {} parameters", s.batch_size, model.num_parameters()));

@@ -1,7 +1,8 @@
-//! Small training steps, where launches dominate.
+//! ResNet-18 in mixed precision, and small training steps, where launches dominate.
 
 use super::Gpu;
-use gradus_core::{DType, Reduction, Result, Tensor};
+use crate::models::{Params, resnet18};
+use gradus_core::{DType, Reduction, Result, Tensor, autocast};
 use gradus_optim::{Optimizer, Sgd};
 
 impl Gpu {
@@ -35,7 +36,29 @@ fn layers(gpu: &Gpu, widths: &[usize]) -> Result<Vec<(Tensor, Tensor)>> {
     widths.windows(2).map(make).collect()
 }
 
+/// Images of CIFAR's size through ResNet-18: bf16 between f32 weights, as `torch.autocast` does it.
+fn resnet(gpu: &Gpu) -> Result<()> {
+    let name = "resnet18_cifar_b512_amp";
+    if !gpu.wants(name) {
+        return Ok(());
+    }
+    let mut p = Params::on(&gpu.device);
+    let net = resnet18(&mut p, true)?;
+    let (x, y) = (gpu.randn(&[512, 3, 32, 32], DType::F32)?, gpu.labels(&[512], 10)?);
+    let mut sgd = Sgd::new(&p.all, 0.1).momentum(0.9);
+    gradus_cuda::reset_peak_memory(&gpu.device)?;
+    gpu.step(name, 512, || {
+        let loss = autocast(DType::BF16, || net(&x)?.cross_entropy(&y))?;
+        sgd.step(&loss.backward()?)
+    })?;
+    if std::env::var_os("GRADUS_STATS").is_some() {
+        eprintln!("{:?} {:?}", gradus_cuda::graph_stats(&gpu.device)?, gradus_cuda::memory_stats(&gpu.device)?);
+    }
+    Ok(())
+}
+
 pub fn run(gpu: &Gpu) -> Result<()> {
+    resnet(gpu)?;
     if gpu.wants("mlp_b64_f32") {
         let net = layers(gpu, &[784, 128, 64, 10])?;
         let (x, y) = (gpu.randn(&[64, 784], DType::F32)?, gpu.labels(&[64], 10)?);

@@ -116,7 +116,12 @@ pub trait Backend: Send + Sync {
     }
     /// A matrix product into contiguous `c`.
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
-    /// A convolution or one of its gradients, all three contiguous.
+    /// Whether 16-bit convolutions of images are faster with the channels last. Where they are, elementwise operations
+    /// and sums over their results keep that order.
+    fn channels_last(&self) -> bool {
+        false
+    }
+    /// A convolution or one of its gradients, all three contiguous (with the channels last, where the geometry says so).
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
     /// A library routine this device has natively; `Ok(false)` sends it to the host.
     /// `types` are those of the inputs and, last, of the result; all are contiguous.

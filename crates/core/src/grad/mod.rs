@@ -193,7 +193,8 @@ pub(crate) struct Pass {
 /// With targets, only what lies between them and the outputs is differentiated: an operation without a gradient
 /// elsewhere is no obstacle.
 pub(crate) fn run(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
-    backward_pass(|| reverse(outputs, targets))
+    // The types of a gradient are those of its forward pass.
+    crate::autocast(None, || backward_pass(|| reverse(outputs, targets)))
 }
 
 fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {

@@ -173,7 +173,7 @@ fn conv(c: &Conv, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Parts> {
     use ConvKind::*;
     let make = |kind: ConvKind, a: &Tensor, b: &Tensor| {
         let c = c.with_kind(kind);
-        let shape = c.shape().clone();
+        let shape = c.shape();
         g.make(Op::Conv(Arc::new(c)), &[a, b], shape, g.dtype())
     };
     let (a, b) = (&x[0], &x[1]);

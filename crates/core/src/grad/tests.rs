@@ -121,7 +121,14 @@ fn conv(kind: ConvKind, groups: usize, spatial: usize) -> (Conv, Tensor, Tensor)
         (padded - params.dilation[d] * (window[d] - 1) - 1) / params.stride[d] + 1
     });
     let output: Shape = [n, o].into_iter().chain(out).collect();
-    let spec = Conv { kind, params, input: input.clone(), weight: weight.clone(), output: output.clone() };
+    let spec = Conv {
+        kind,
+        params,
+        input: input.clone(),
+        weight: weight.clone(),
+        output: output.clone(),
+        channels_last: false,
+    };
     let (a, b) = match kind {
         ConvKind::Forward => (input, weight),
         ConvKind::InputGrad => (output, weight),
@@ -131,7 +138,7 @@ fn conv(kind: ConvKind, groups: usize, spatial: usize) -> (Conv, Tensor, Tensor)
 }
 
 fn apply(c: &Conv, a: &Tensor, b: &Tensor) -> Tensor {
-    a.make(Op::Conv(std::sync::Arc::new(c.clone())), &[a, b], c.shape().clone(), a.dtype())
+    a.make(Op::Conv(std::sync::Arc::new(c.clone())), &[a, b], c.shape(), a.dtype())
 }
 
 #[test]

@@ -236,7 +236,7 @@ impl Batch {
         let n = self.size;
         let scaled = |s: &Shape, axis: usize| s.with(axis, s[axis] * n);
         let build = |op: Conv, a: &Tensor, b: &Tensor| {
-            let shape = op.shape().clone();
+            let shape = op.shape();
             Tensor::build(Op::Conv(std::sync::Arc::new(op)), &[a, b], shape, t.dtype(), t.device(), t.location())
         };
         let one_weight = c.kind != ConvKind::WeightGrad && !self.done.contains_key(&b.id());
@@ -245,12 +245,16 @@ impl Batch {
             let images = self.lift(a).reshape(scaled(a.shape(), 0))?;
             return build(op, &images, b).reshape(self.shape(t.shape()));
         }
+        if c.channels_last {
+            return self.one_by_one(t, &[self.lift(a), self.lift(b)]);
+        }
         let op = Conv {
             kind: c.kind,
             params: ConvParams { groups: c.params.groups * n, ..c.params.clone() },
             input: scaled(&c.input, 1),
             weight: scaled(&c.weight, 0),
             output: scaled(&c.output, 1),
+            channels_last: false,
         };
         // [n, images, channels, ..] <-> [images, n * channels, ..]
         let swap = |t: &Tensor| t.transpose(0, 1);

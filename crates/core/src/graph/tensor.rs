@@ -276,7 +276,11 @@ impl Tensor {
     /// An elementwise operation over inputs of one shape and of the types the row wants.
     #[track_caller]
     pub(crate) fn ewise(row: &'static Ewise, inputs: &[&Tensor], dtype: DType) -> Tensor {
-        Tensor::build(Op::Ewise(row), inputs, inputs[0].shape().clone(), dtype, inputs[0].device(), Location::caller())
+        let (op, at) = (Op::Ewise(row), Location::caller());
+        if let Some(kept) = crate::api::layout::pointwise(&op, inputs, dtype, at) {
+            return kept;
+        }
+        Tensor::build(op, inputs, inputs[0].shape().clone(), dtype, inputs[0].device(), at)
     }
 
     /// A movement whose arguments have been checked.

@@ -27,7 +27,8 @@ pub enum ConvKind {
     WeightGrad,
 }
 
-/// A convolution node: the three tensors' shapes are known to each of the three kinds.
+/// A convolution node: the three tensors' shapes are known to each of the three kinds. They are stated with the channels
+/// first, however the elements lie.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Conv {
     /// Which of the three maps.
@@ -40,6 +41,13 @@ pub struct Conv {
     pub weight: Shape,
     /// `[n, o, spatial..]`.
     pub output: Shape,
+    /// Whether operands and result lie with their channels (the weight's second axis) last.
+    pub channels_last: bool,
+}
+
+/// A shape with its second axis last.
+fn last(s: &Shape) -> Shape {
+    s[..1].iter().chain(&s[2..]).chain(&s[1..2]).copied().collect()
 }
 
 impl Conv {
@@ -53,11 +61,21 @@ impl Conv {
     }
 
     /// The shape this node makes.
-    pub fn shape(&self) -> &Shape {
-        match self.kind {
+    pub fn shape(&self) -> Shape {
+        let s = match self.kind {
             ConvKind::Forward => &self.output,
             ConvKind::InputGrad => &self.input,
             ConvKind::WeightGrad => &self.weight,
+        };
+        if self.channels_last { last(s) } else { s.clone() }
+    }
+
+    /// The shapes of its first operand, its second and its result, channels first.
+    pub fn operands(&self) -> [&Shape; 3] {
+        match self.kind {
+            ConvKind::Forward => [&self.input, &self.weight, &self.output],
+            ConvKind::InputGrad => [&self.output, &self.weight, &self.input],
+            ConvKind::WeightGrad => [&self.output, &self.input, &self.weight],
         }
     }
 

@@ -58,8 +58,9 @@ pub struct Dnn {
     pub conv_set: unsafe extern "C" fn(Handle, c_int, *const c_int, *const c_int, *const c_int, c_int, c_int) -> c_int,
     pub conv_groups: unsafe extern "C" fn(Handle, c_int) -> c_int,
     pub conv_math: unsafe extern "C" fn(Handle, c_int) -> c_int,
-    /// Finding, sizing and running: forward, for the input, for the filter.
+    /// Finding, measuring, sizing and running: forward, for the input, for the filter.
     pub find: [Find; 3],
+    pub measure: [Find; 3],
     pub workspace: [Workspace; 3],
     pub run: [Convolve; 3],
 }
@@ -68,12 +69,20 @@ pub struct Dnn {
 pub const FLOAT: c_int = 0;
 /// `CUDNN_DATA_DOUBLE`.
 pub const DOUBLE: c_int = 1;
+/// `CUDNN_DATA_HALF`.
+pub const HALF: c_int = 2;
+/// `CUDNN_DATA_BFLOAT16`.
+pub const BFLOAT16: c_int = 9;
 /// `CUDNN_TENSOR_NCHW`.
 pub const NCHW: c_int = 0;
+/// `CUDNN_TENSOR_NHWC`.
+pub const NHWC: c_int = 1;
 /// `CUDNN_CROSS_CORRELATION`.
 pub const CROSS_CORRELATION: c_int = 1;
 /// `CUDNN_DEFAULT_MATH`: TF32 where it helps.
 pub const DEFAULT_MATH: c_int = 0;
+/// `CUDNN_TENSOR_OP_MATH`: matrix units, in the operands' types.
+pub const TENSOR_OP_MATH: c_int = 1;
 /// `CUDNN_FMA_MATH`: f32 throughout.
 pub const FMA_MATH: c_int = 3;
 /// `CUDNN_DETERMINISTIC`.
@@ -106,6 +115,11 @@ impl Dnn {
                     lib.function(c"cudnnGetConvolutionForwardAlgorithm_v7")?,
                     lib.function(c"cudnnGetConvolutionBackwardDataAlgorithm_v7")?,
                     lib.function(c"cudnnGetConvolutionBackwardFilterAlgorithm_v7")?,
+                ],
+                measure: [
+                    lib.function(c"cudnnFindConvolutionForwardAlgorithm")?,
+                    lib.function(c"cudnnFindConvolutionBackwardDataAlgorithm")?,
+                    lib.function(c"cudnnFindConvolutionBackwardFilterAlgorithm")?,
                 ],
                 workspace: [
                     lib.function(c"cudnnGetConvolutionForwardWorkspaceSize")?,

@@ -1,12 +1,13 @@
 //! The loop, and what can be asked of it.
 
+mod late;
 mod run;
 mod save;
 
 use crate::{Callback, Checkpoints, History};
-use gradus_core::Result;
+use gradus_core::{DType, Result};
 use gradus_io::Stateful;
-use gradus_optim::{Ema, LrScheduler, Optimizer, ReduceLrOnPlateau};
+use gradus_optim::{Ema, GradScaler, LrScheduler, Optimizer, ReduceLrOnPlateau};
 use std::path::PathBuf;
 
 /// How often a schedule steps.
@@ -90,6 +91,9 @@ pub struct Trainer<'a> {
     check_memory: bool,
     detect_anomaly: bool,
     seed: u64,
+    read_every: Option<usize>,
+    amp: Option<DType>,
+    scaler: Option<GradScaler>,
 }
 
 impl<'a> Trainer<'a> {
@@ -112,6 +116,9 @@ impl<'a> Trainer<'a> {
             check_memory: true,
             detect_anomaly: false,
             seed: 0,
+            read_every: None,
+            amp: None,
+            scaler: None,
         }
     }
 
@@ -187,6 +194,26 @@ impl<'a> Trainer<'a> {
     /// Whether a first step that needs more memory than there is ends the run before it begins (it does unless told).
     pub fn check_memory(self, check_memory: bool) -> Self {
         Trainer { check_memory, ..self }
+    }
+
+    /// Reads the loss once in so many batches: what was not read yet is then read at once. Unless told, it is 1 on the
+    /// CPU, where reading is free, and 32 elsewhere: reading waits for the device, which should have the next step by
+    /// then. The end of an epoch, a checkpoint and the end of the run read all there is, so the history is the same.
+    ///
+    /// A loss that is not finite is found when it is read. With 1, the error names the operation that made it.
+    pub fn read_loss_every(self, batches: usize) -> Self {
+        Trainer { read_every: Some(batches.max(1)), ..self }
+    }
+
+    /// Makes the loss in mixed precision ([`gradus_core::autocast`]): products in `bf16` or `f16`, weights in f32. With
+    /// f16 the loss is scaled ([`GradScaler`]), and a step whose gradients are not finite is left out.
+    pub fn amp(self, dtype: DType) -> Self {
+        Trainer { amp: Some(dtype), scaler: (dtype == DType::F16).then(GradScaler::new), ..self }
+    }
+
+    /// Scales the loss by one of your own making.
+    pub fn grad_scaler(self, scaler: GradScaler) -> Self {
+        Trainer { scaler: Some(scaler), ..self }
     }
 
     /// Looks at every gradient before it is used: a NaN ends the run with the operation of the backward pass that made it.

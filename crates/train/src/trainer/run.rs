@@ -1,10 +1,15 @@
 //! The loop itself.
 
-use super::{Per, Report, Stop, Trainer};
+use super::{Per, Report, Stop, Trainer, late::Late};
 use crate::{Callback, EpochRecord, Flow, History, LoaderState, Run, forecast_step, interrupt, locate_nan};
-use gradus_core::{Error, ErrorKind, Result, Tensor, get_rng_state, grad::Gradients, no_grad, set_rng_state};
+use gradus_core::{
+    Device, Error, ErrorKind, Result, Tensor, autocast, get_rng_state, grad::Gradients, no_grad, set_rng_state,
+};
 use gradus_optim::{Accumulator, clip_grad_norm, clip_grad_value};
 use std::time::Instant;
+
+/// On a device of its own, the loss is read once in so many batches.
+const LATE: usize = 32;
 
 /// What changes as a run goes on.
 #[derive(Default)]
@@ -14,6 +19,8 @@ pub(super) struct State {
     /// The random numbers' position when the epoch began, so that its batches can be made again.
     pub epoch_rng: (u64, u64),
     pub loss: f64,
+    /// Losses that were not read yet.
+    pub late: Late,
     /// Sum and number of this epoch's losses.
     pub sum: f64,
     pub count: u64,
@@ -21,6 +28,29 @@ pub(super) struct State {
     /// Batches since this process began.
     pub done: u64,
     pub history: History,
+}
+
+impl State {
+    /// Takes in the loss of a step.
+    fn note(&mut self, step: u64, loss: f64) {
+        self.loss = loss;
+        (self.sum, self.count) = (self.sum + loss, self.count + 1);
+        self.history.loss.push(step, loss);
+    }
+
+    /// Reads the losses that were not read yet.
+    fn read(&mut self) -> Result<()> {
+        for (step, loss) in self.late.take()? {
+            if !loss.is_finite() {
+                let (epoch, now) = (self.at.epoch, self.step);
+                let why = format!("the loss was {loss} at step {step} (epoch {epoch}), seen at step {now}");
+                return Err(Error::new("trainer", ErrorKind::Numerical(why))
+                    .hint("read_loss_every(1) stops at that step and names the operation"));
+            }
+            self.note(step, loss);
+        }
+        Ok(())
+    }
 }
 
 impl Trainer<'_> {
@@ -71,13 +101,24 @@ impl Trainer<'_> {
                 }
                 if interrupt::requested() && self.store.is_some() && sum.count() == 0 {
                     interrupt::clear();
+                    s.read()?;
                     stop = Stop::Interrupted(self.save(&s)?);
                     break 'run;
                 }
                 let Some(batch) = iter.next() else { break };
-                let value = loss(batch)?;
+                let value = match self.amp {
+                    Some(low) => autocast(low, || loss(batch))?,
+                    None => loss(batch)?,
+                };
                 s.at.batch += 1;
-                let grads = value.backward()?;
+                let every = self.read_every.unwrap_or(if value.device() == Device::cpu() { 1 } else { LATE });
+                if every > 1 {
+                    s.late.push(s.step, &value, every)?;
+                }
+                let grads = match &self.scaler {
+                    Some(scaler) => scaler.scale(&value).backward()?,
+                    None => value.backward()?,
+                };
                 let stepped = if self.accumulate == 1 {
                     self.step(&s, &grads)?;
                     true
@@ -89,12 +130,19 @@ impl Trainer<'_> {
                     }
                     enough
                 };
-                s.loss = value.item::<f64>()?;
-                if !s.loss.is_finite() {
-                    return Err(not_finite(&s, &value));
+                s.done += 1;
+                if every == 1 {
+                    let x = value.item::<f64>()?;
+                    if !x.is_finite() {
+                        s.loss = x;
+                        return Err(not_finite(&s, &value));
+                    }
+                    s.note(s.step, x);
+                } else if s.late.len() >= every {
+                    s.read()?;
                 }
-                (s.sum, s.count, s.done) = (s.sum + s.loss, s.count + 1, s.done + 1);
-                s.history.loss.push(s.step, s.loss);
+                // Before the next batch is made: the memory of this step is then free for it.
+                drop((value, grads));
                 if !stepped {
                     continue;
                 }
@@ -107,6 +155,7 @@ impl Trainer<'_> {
                 }
                 let flow = self.each(&s, began, |c, run| c.on_step(run))?;
                 if self.store.as_ref().is_some_and(|(_, every)| s.step.is_multiple_of(*every)) {
+                    s.read()?;
                     self.save(&s)?;
                 }
                 if let Flow::Stop(why) = flow {
@@ -114,11 +163,13 @@ impl Trainer<'_> {
                     break 'run;
                 }
             }
+            s.read()?;
             if let Flow::Stop(why) = self.end_epoch(&mut s, began)? {
                 stop = Stop::Early(why);
                 break;
             }
         }
+        s.read()?;
         if !matches!(stop, Stop::Interrupted(_)) {
             self.save(&s)?;
         }
@@ -127,8 +178,12 @@ impl Trainer<'_> {
     }
 
     fn step(&mut self, s: &State, grads: &Gradients) -> Result<()> {
-        let clipped;
+        let (unscaled, clipped);
         let mut grads = grads;
+        if let Some(scaler) = &mut self.scaler {
+            unscaled = scaler.unscale(grads)?;
+            grads = &unscaled;
+        }
         if self.clip_value.is_some() || self.clip_norm.is_some() {
             let mut g = grads.map(|_, g| Ok(g.clone()))?;
             if let Some(most) = self.clip_value {
@@ -155,7 +210,14 @@ impl Trainer<'_> {
                 )));
             }
         }
-        self.opt.step(grads)
+        match &mut self.scaler {
+            Some(scaler) => {
+                scaler.step(&mut *self.opt, grads)?;
+                scaler.update();
+                Ok(())
+            }
+            None => self.opt.step(grads),
+        }
     }
 
     /// Validation, the record of the epoch, schedules by epoch and callbacks.

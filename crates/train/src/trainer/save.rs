@@ -31,6 +31,9 @@ impl Trainer<'_> {
         if let Some(ema) = &self.ema {
             c = c.with("ema", ema);
         }
+        if let Some(scaler) = &self.scaler {
+            c = c.with("scaler", scaler);
+        }
         for (name, part) in &self.parts {
             c = c.with(name, &**part);
         }
@@ -60,6 +63,9 @@ impl Trainer<'_> {
         }
         if let Some(ema) = &mut self.ema {
             c.restore("ema", ema)?;
+        }
+        if let Some(scaler) = &mut self.scaler {
+            c.restore("scaler", scaler)?;
         }
         for (name, part) in &mut self.parts {
             c.restore(name, &mut **part)?;

@@ -2,11 +2,13 @@
 
 use crate::{
     DType, Tensor,
+    api::layout,
     op::{
         Op,
         ewise::{self, Ewise, Kind},
     },
 };
+use std::panic::Location;
 
 impl Tensor {
     /// A row over this tensor; types it does not take are widened first.
@@ -32,6 +34,9 @@ impl Tensor {
             && !(self.dtype().is_int() && dtype.is_int())
         {
             return Tensor::constant(*s, dtype, self.device());
+        }
+        if let Some(kept) = layout::pointwise(&Op::Cast, &[self], dtype, Location::caller()) {
+            return kept;
         }
         self.make(Op::Cast, &[self], self.shape().clone(), dtype)
     }

@@ -18,11 +18,12 @@ impl Tensor {
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         let at = Location::caller();
+        let (left, right) = (self.low(), other.low());
         let fail = |why: String| {
             Error::shape("matmul", &[self.shape(), other.shape()], why).operand(self).operand(other).at(at)
         };
         same_device("matmul", &[self, other])?;
-        if self.dtype() != other.dtype() {
+        if left.dtype() != right.dtype() {
             let why = format!("element types differ: {} and {}", self.dtype(), other.dtype());
             let e = Error::dtype("matmul", &[self.dtype(), other.dtype()], why).operand(self).operand(other);
             return Err(e.hint("convert one of them with to_dtype"));
@@ -32,8 +33,8 @@ impl Tensor {
                 .hint("use * for scalars"));
         }
         // Vectors become matrices for the product, and the extra axis goes again after it.
-        let a = if self.rank() == 1 { self.reshape_to(&self.shape().inserted(0, 1)) } else { self.resolve() };
-        let b = if other.rank() == 1 { other.reshape_to(&other.shape().inserted(1, 1)) } else { other.resolve() };
+        let a = if self.rank() == 1 { left.reshape_to(&self.shape().inserted(0, 1)) } else { left };
+        let b = if other.rank() == 1 { right.reshape_to(&other.shape().inserted(1, 1)) } else { right };
         let (ra, rb) = (a.rank(), b.rank());
         let (m, k, k2, n) = (a.dims()[ra - 2], a.dims()[ra - 1], b.dims()[rb - 2], b.dims()[rb - 1]);
         if k != k2 {

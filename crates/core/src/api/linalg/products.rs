@@ -101,12 +101,13 @@ impl Tensor {
             let why = format!("{} does not broadcast to the product's {}", self.shape(), product.shape());
             return Err(Error::shape(name, &[self.shape(), product.shape()], why).operand(self));
         }
-        if self.dtype() != product.dtype() {
+        let this = self.low();
+        if this.dtype() != product.dtype() {
             let why = format!("element types differ: {} and {}", self.dtype(), product.dtype());
             return Err(Error::dtype(name, &[self.dtype(), product.dtype()], why).operand(self));
         }
         let product = scaled(name, alpha, product)?;
-        if beta.f64() == 0.0 { Ok(product) } else { scaled(name, beta, self.resolve())?.add(&product) }
+        if beta.f64() == 0.0 { Ok(product) } else { scaled(name, beta, this)?.add(&product) }
     }
 
     /// `beta * self + alpha * (a @ b)` with matrices.

@@ -42,9 +42,9 @@ impl Tensor {
             let e = Error::shape("linear", &[self.shape(), weight.shape()], why).operand(self).operand(weight);
             return Err(e.hint("the weight is [out, in], the bias [out]"));
         }
-        let y = self.matmul(&weight.t()?)?;
+        let y = self.matmul(&weight.low().t()?)?;
         match bias {
-            Some(b) => y.add(b),
+            Some(b) => y.add(b.low()),
             None => Ok(y),
         }
     }
@@ -74,9 +74,9 @@ impl Tensor {
         let w = weight.permute([1, 0, 2])?.reshape_to(&[i, out * j].into());
         let shape: Shape = lead(self).iter().copied().chain([out, j]).collect();
         let half = self.matmul(&w)?.reshape(shape)?;
-        let y = half.mul(&other.unsqueeze(-2)?)?.sum_dim(-1, false)?;
+        let y = half.mul(&other.low().unsqueeze(-2)?)?.sum_dim(-1, false)?.low();
         match bias {
-            Some(b) => y.add(b),
+            Some(b) => y.add(b.low()),
             None => Ok(y),
         }
     }
@@ -98,7 +98,7 @@ impl Tensor {
         value: &Tensor,
         options: &AttentionOptions,
     ) -> Result<Tensor> {
-        let (q, k, v) = check_attention(self, key, value, options)?;
+        let (q, k, v) = check_attention(&self.low(), &key.low(), &value.low(), options)?;
         if let Some(out) = fused(&q, &k, &v, options)? {
             return Ok(out);
         }

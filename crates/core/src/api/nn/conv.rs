@@ -1,12 +1,12 @@
 //! Convolution and transposed convolution over one to three spatial axes.
 
+use super::layout;
 use crate::api::{same_device, sizes::Sizes};
 use crate::{
     DType, Error, Result, Shape, Tensor,
-    op::{Conv, ConvKind, ConvParams, Op},
+    op::{Conv, ConvKind, ConvParams},
 };
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 type Extents = SmallVec<[usize; 3]>;
 
@@ -120,6 +120,8 @@ struct Operands {
 impl Operands {
     #[track_caller]
     fn check(op: &str, d: usize, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Operands> {
+        let (x, weight, bias) = (&x.low(), &weight.low(), bias.map(Tensor::low));
+        let bias = bias.as_ref();
         let all: Vec<&Tensor> = [x, weight].into_iter().chain(bias).collect();
         let blame = |e: Error| all.iter().fold(e, |e, t| e.operand(t));
         same_device(op, &all)?;
@@ -145,8 +147,7 @@ impl Operands {
             return Err(blame(Error::shape(op, &[x.shape(), weight.shape()], why)));
         }
         let work = match dtype {
-            DType::F32 | DType::F64 => dtype,
-            DType::F16 | DType::BF16 => DType::F32,
+            DType::F32 | DType::F64 | DType::F16 | DType::BF16 => dtype,
             // Exact as long as sums stay below 2^53.
             DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => DType::F64,
             DType::Bool => return Err(blame(Error::dtype(op, &[dtype], "takes numbers, not bool"))),
@@ -249,10 +250,10 @@ fn convolve(
         params: ConvParams { stride, padding, dilation, groups },
         input: t.x.shape().clone(),
         weight: t.weight.shape().clone(),
-        output: shape.clone(),
+        output: shape,
+        channels_last: false,
     };
-    let y = t.x.make(Op::Conv(Arc::new(conv)), &[&t.x, &t.weight], shape, t.x.dtype());
-    t.finish(op, y)
+    t.finish(op, layout::node(conv, &t.x, &t.weight))
 }
 
 /// The adjoint of a convolution. The part of its padding that the extra output elements do not take back is given to
@@ -311,11 +312,12 @@ fn transpose(
     let conv = Conv {
         kind: ConvKind::InputGrad,
         params: ConvParams { stride, padding: pads, dilation, groups },
-        input: shape.clone(),
+        input: shape,
         weight: t.weight.shape().clone(),
         output: t.x.shape().clone(),
+        channels_last: false,
     };
-    let mut y = t.x.make(Op::Conv(Arc::new(conv)), &[&t.x, &t.weight], shape, t.x.dtype());
+    let mut y = layout::node(conv, &t.x, &t.weight);
     for a in (0..d).filter(|&a| extra[a] > padding[a]) {
         y = y.pad_axis(a + 2, 0, extra[a])?.sliced(a + 2, padding[a], 1, lengths[a]);
     }

@@ -93,12 +93,13 @@ impl Tensor {
         Ok(if keepdim { d } else { d.reshape_to(&d.shape().without(last)) })
     }
 
-    /// Two tensors of one float type and shape.
+    /// Two tensors of one float type and shape; inside `autocast` that is no 16-bit type.
     #[track_caller]
     pub(crate) fn pair(&self, name: &str, other: &Tensor) -> Result<(Tensor, Tensor)> {
         crate::api::same_device(name, &[self, other])?;
         let shape = crate::api::broadcast_all(name, &[self, other])?;
-        let d = crate::api::promote(self, other).to_float();
-        Ok((self.to_dtype(d).expand_to(&shape), other.to_dtype(d).expand_to(&shape)))
+        let (x, y) = (self.high(), other.high());
+        let d = crate::api::promote(&x, &y).to_float();
+        Ok((x.to_dtype(d).expand_to(&shape), y.to_dtype(d).expand_to(&shape)))
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod dropout;
 pub(crate) mod embedding;
 mod flash;
 pub(crate) mod grid;
+pub(crate) mod layout;
 pub(crate) mod loss;
 pub(crate) mod loss_class;
 pub(crate) mod loss_metric;

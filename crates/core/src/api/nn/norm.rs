@@ -193,7 +193,7 @@ impl Tensor {
             };
             let fit = |t: &Tensor| t.to_dtype(x.dtype()).reshape_to(&per);
             let out = (&x - fit(mean)) * (fit(var) + options.eps).rsqrt();
-            return Ok((out.scale_shift(weight, bias, &per).back_to(self), running.cloned()));
+            return Ok((out.scale_shift(weight, bias, &per).to_dtype(self.dtype().to_float()), running.cloned()));
         }
         let count = self.numel() / channels.max(1);
         if count == 1 {
@@ -203,7 +203,8 @@ impl Tensor {
         let axes = (0..self.rank()).filter(|&d| d != 1 && self.rank() > 1).collect();
         let n = x.standardize(&axes, options.eps);
         let updated = running.map(|r| update(r, &n, count, options.momentum));
-        Ok((n.out.scale_shift(weight, bias, &per).back_to(self), updated))
+        // In the input's type inside `autocast` too, as PyTorch has it: it stands between two convolutions.
+        Ok((n.out.scale_shift(weight, bias, &per).to_dtype(self.dtype().to_float()), updated))
     }
 
     /// Mean 0 and variance 1 for each sample and channel, then `weight` and `bias` for each channel. With `training`
@@ -235,7 +236,7 @@ impl Tensor {
             update(r, &mean, count, options.momentum)
         });
         let per = channel_shape(channels, self.rank());
-        Ok((n.out.scale_shift(weight, bias, &per).back_to(self), updated))
+        Ok((n.out.scale_shift(weight, bias, &per).to_dtype(self.dtype().to_float()), updated))
     }
 
     /// The number of channels, with everything given for each of them checked.

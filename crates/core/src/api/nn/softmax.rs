@@ -14,9 +14,12 @@ impl Tensor {
         }
     }
 
-    /// A result of [`Tensor::wide`] operands, back in the float type of `of`.
+    /// A result of [`Tensor::wide`] operands, back in the float type of `of`; inside [`crate::autocast`] it stays wide.
     #[track_caller]
     pub(crate) fn back_to(&self, of: &Tensor) -> Tensor {
+        if crate::autocast_dtype().is_some() {
+            return self.resolve();
+        }
         self.to_dtype(of.dtype().to_float())
     }
 
@@ -70,7 +73,7 @@ impl Tensor {
 
     #[track_caller]
     fn neg_float(&self) -> Tensor {
-        -self.to_dtype(self.dtype().to_float())
+        -self.high().to_dtype(self.high().dtype().to_float())
     }
 
     /// Softmax in which a row without any finite entry is zeros rather than NaN: attention's rule for rows that may

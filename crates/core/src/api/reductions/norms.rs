@@ -20,7 +20,7 @@ impl Tensor {
     /// p-norms over axes; integers become floats. The gradient of a norm that is zero is zero.
     #[track_caller]
     pub fn norm_dim(&self, p: f64, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
-        self.floated().vector_norm(p, dim, keepdim)
+        self.high().floated().vector_norm(p, dim, keepdim)
     }
 
     /// The p-norm of `self - other`.

@@ -1,6 +1,6 @@
 //! Reductions over any axes.
 
-use crate::api::axes;
+use crate::api::{axes, layout};
 use crate::{
     Axes, DType, Error, ErrorKind, Result, Shape, Tensor,
     op::{Op, ReduceOp},
@@ -13,6 +13,9 @@ impl Tensor {
     pub(crate) fn reduce_keep(&self, op: ReduceOp, axes: SmallVec<[usize; 6]>) -> Tensor {
         if axes.is_empty() {
             return self.resolve();
+        }
+        if let Some(kept) = layout::reduction(self, op, &axes) {
+            return kept;
         }
         let mut shape = self.shape().clone();
         axes.iter().for_each(|&a| shape.0[a] = 1);
@@ -28,9 +31,10 @@ impl Tensor {
         kept.reshape_to(&self.reduced_shape(&axes, false))
     }
 
-    /// Integers and bools add up as i64.
+    /// Integers and bools add up as i64, 16-bit floats inside `autocast` as f32.
+    #[track_caller]
     fn summable(&self) -> Tensor {
-        if self.dtype().is_float() { self.resolve() } else { self.to_dtype(DType::I64) }
+        if self.dtype().is_float() { self.high() } else { self.to_dtype(DType::I64) }
     }
 
     /// The sum of all elements.
@@ -182,7 +186,7 @@ impl Tensor {
     #[track_caller]
     pub fn logsumexp(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
         let a = axes("logsumexp", &dim.into(), self.rank())?;
-        let x = self.floated();
+        let x = self.high().floated();
         // The shift cancels, so no gradient flows through it; an infinite one would make inf - inf.
         let top = x.detach().reduce_keep(ReduceOp::Max, a.clone());
         let top = top.with_constant(&top.isinf(), 0.0);

@@ -12,10 +12,11 @@ impl Tensor {
         self.make(Op::Host(HostOp::Scan { op, axis }), &[self], self.shape().clone(), dtype)
     }
 
-    /// Integers and bools run as i64.
+    /// Integers and bools run as i64, 16-bit floats inside `autocast` as f32.
+    #[track_caller]
     fn scannable(&self, float: bool) -> Tensor {
         match (self.dtype().is_float(), float) {
-            (true, _) => self.resolve(),
+            (true, _) => self.high(),
             (false, true) => self.to_dtype(DType::F32),
             (false, false) => self.to_dtype(DType::I64),
         }

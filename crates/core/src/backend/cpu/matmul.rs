@@ -5,7 +5,8 @@ use super::{
     address,
 };
 use crate::{
-    DType, Error, Result, Tensor,
+    DType, Device, Element, Error, Result, Tensor,
+    graph::Buffer,
     op::{Conv, ConvKind},
 };
 use gradus_numerics::{
@@ -83,10 +84,17 @@ unsafe fn operand<'a, T>(
 }
 
 pub fn conv(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    if spec.channels_last {
+        return last_conv(spec, dtype, a, b, c);
+    }
     match dtype {
         DType::F32 => typed_conv::<f32>(spec, dtype, a, b, c),
         DType::F64 => typed_conv::<f64>(spec, dtype, a, b, c),
-        d => Err(Tensor::bug(format!("a convolution of {d} reached the backend"))),
+        DType::F16 => wide_conv::<f16>(spec, dtype, a, b, c),
+        DType::BF16 => wide_conv::<bf16>(spec, dtype, a, b, c),
+        d @ (DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64) => {
+            Err(Tensor::bug(format!("a convolution of {d} reached the backend")))
+        }
     }
 }
 
@@ -113,6 +121,66 @@ fn typed_conv<T: Real>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: S
         ConvKind::InputGrad => conv_input_grad(read(&a, no), read(&b, nw), weight, input, &params, out),
         ConvKind::WeightGrad => conv_weight_grad(read(&b, ni), input, read(&a, no), weight, &params, out),
     }
+    Ok(())
+}
+
+/// A convolution with the channels last, by way of copies with the channels first: no CPU plan asks for it, but what a
+/// GPU's library has no way for comes here.
+fn last_conv(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    let (cpu, size) = (Device::cpu(), dtype.size());
+    let shapes = spec.operands();
+    let [first, second, result] = [0, 1, 2].map(|i| Buffer::alloc(cpu, shapes[i].numel() * size));
+    let (first, second, result) = (first?, second?, result?);
+    for (from, to, shape) in [(&a, &first, shapes[0]), (&b, &second, shapes[1])] {
+        // SAFETY: both have exactly the bytes of the shape, and the copy's memory is its own.
+        unsafe { exchange(address(from, dtype), to.raw() as *mut u8, shape, size, false) };
+    }
+    let spec = &Conv { channels_last: false, ..spec.clone() };
+    let slot = |buffer| Slot { buffer, offset: 0 };
+    conv(spec, dtype, slot(&first), slot(&second), slot(&result))?;
+    // SAFETY: as above; the result's memory is its own.
+    unsafe { exchange(result.raw() as *mut u8, address(&c, dtype), shapes[2], size, true) };
+    Ok(())
+}
+
+/// Copies elements of `size` bytes of a shape `[n, c, ..]` between channels first and (`to_last`: in that direction) last.
+///
+/// # Safety
+/// Both addresses have that many elements, and do not overlap.
+unsafe fn exchange(from: *const u8, to: *mut u8, shape: &[usize], size: usize, to_last: bool) {
+    let (n, c, rest) = (shape[0], shape[1], shape[2..].iter().product::<usize>());
+    for (i, k, r) in (0..n).flat_map(|i| (0..c).flat_map(move |k| (0..rest).map(move |r| (i, k, r)))) {
+        let (first, last) = (((i * c + k) * rest + r) * size, ((i * rest + r) * c + k) * size);
+        let (f, t) = if to_last { (first, last) } else { (last, first) };
+        // SAFETY: the caller's promise; both places are inside.
+        unsafe { std::ptr::copy_nonoverlapping(from.add(f), to.add(t), size) };
+    }
+}
+
+/// A convolution of 16-bit numbers: in f32, and rounded once.
+fn wide_conv<T: Element>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    let [na, nb, _] = spec.operands().map(|s| s.numel());
+    let cpu = Device::cpu();
+    let wide = |s: &Slot<'_>, n: usize| {
+        // SAFETY: the planner gives contiguous buffers of exactly these shapes.
+        let from = unsafe { std::slice::from_raw_parts(address(s, dtype).cast::<T>(), n) };
+        let to = Buffer::alloc(cpu, n * size_of::<f32>())?;
+        // SAFETY: the buffer is new, of this size, and aligned to 64 bytes; its bytes are written before they are read.
+        let floats = unsafe { std::slice::from_raw_parts_mut(to.raw() as *mut f32, n) };
+        floats.iter_mut().zip(from).for_each(|(f, x)| *f = x.to_f64() as f32);
+        Ok(to)
+    };
+    let (a, b) = (wide(&a, na)?, wide(&b, nb)?);
+    let n = spec.shape().numel();
+    let out = Buffer::alloc(cpu, n * size_of::<f32>())?;
+    let slot = |buffer| Slot { buffer, offset: 0 };
+    typed_conv::<f32>(spec, DType::F32, slot(&a), slot(&b), slot(&out))?;
+    // SAFETY: the convolution has written all of it; the result's memory is its own and of exactly this size.
+    let (from, to) = unsafe {
+        let from = std::slice::from_raw_parts(out.raw() as *const f32, n);
+        (from, std::slice::from_raw_parts_mut(address(&c, dtype).cast::<T>(), n))
+    };
+    to.iter_mut().zip(from).for_each(|(t, &f)| *t = T::from_f64(f64::from(f)));
     Ok(())
 }
 

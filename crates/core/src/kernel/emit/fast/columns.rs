@@ -5,7 +5,7 @@ use super::super::{
     cuda::Cuda,
 };
 use super::{
-    THREADS, Writer, identity, reductions_behind,
+    THREADS, Writer, reductions_behind,
     rows::accumulators,
     rows_behind,
     vector::{Chunk, Vectors},
@@ -25,8 +25,8 @@ const SMALL: usize = 1 << 19;
 const SHARED: usize = 48 << 10;
 /// Threads along the columns of a narrow strip.
 const NARROW: usize = 8;
-/// A reduction is split into at most so many.
-const SPLIT_MOST: usize = 64;
+/// A reduction is split into at most so many parts for each multiprocessor: every block reads all partial results.
+const SPLIT_MOST: usize = 2;
 
 /// How threads lie on a strip.
 struct Strip {
@@ -73,7 +73,7 @@ pub(super) fn write(w: &mut Writer<'_>) -> Result<bool> {
     let strips = columns.div_ceil(tx);
     let wanted = (w.target.multiprocessors * BLOCKS_EACH).div_ceil(strips);
     let least = if small { 8 * SPLIT_LEAST } else { SPLIT_LEAST };
-    let splits = wanted.min(s.cols / (ty * least)).clamp(1, SPLIT_MOST);
+    let splits = wanted.min(s.cols / (ty * least)).clamp(1, SPLIT_MOST * w.target.multiprocessors.max(32));
     let span = s.cols.div_ceil(splits);
     let strip = Strip { tx, ty, strips, splits: s.cols.div_ceil(span), span };
     if strip.splits == 1 {
@@ -128,37 +128,43 @@ fn elements(b: &mut Body<'_, Cuda>, w: &Writer<'_>, v: &Vectors, t: &Strip, p: u
     b.unravel(false);
     b.chunk(&Chunk { vectors: v, values: &values, given: &given(&known), cached: &[] })?;
     b.close();
-    let n = v.n;
     for &x in &p.reduces {
-        let ty = b.register(x);
-        b.line(&format!("{ty} k{x}[{n}];"));
-        if t.ty == 1 {
-            b.line("#pragma unroll");
-            b.line(&format!("for (int e = 0; e < {n}; ++e) {{ k{x}[e] = a{x}[e]; }}"));
-            continue;
-        }
-        b.line(&format!("__shared__ {ty} s{x}[{}];", t.tx * t.ty * n));
-        b.line("#pragma unroll");
-        // Elements of a vector lie apart: neighbouring threads then meet different banks.
-        let place = |thread: &str, e: &str| format!("s{x}[{e} * {} + {thread}]", t.tx * t.ty);
-        b.line(&format!("for (int e = 0; e < {n}; ++e) {{ {} = a{x}[e]; }}", place("threadIdx.x", "e")));
-        let mut half = t.ty / 2;
-        while half > 0 {
-            b.line("__syncthreads();");
-            b.open(&format!("if (ty < {half})"));
-            b.line("#pragma unroll");
-            b.open(&format!("for (int e = 0; e < {n}; ++e)"));
-            let (own, other) = (place("threadIdx.x", "e"), place(&format!("(threadIdx.x + {})", half * t.tx), "e"));
-            let both = b.combine(x, &own, &other)?;
-            b.line(&format!("{own} = {both};"));
-            b.close();
-            b.close();
-            half /= 2;
-        }
-        b.line("__syncthreads();");
-        b.line("#pragma unroll");
-        b.line(&format!("for (int e = 0; e < {n}; ++e) {{ k{x}[e] = {}; }}", place("tx", "e")));
+        gathered(b, v, t, x)?;
     }
+    Ok(())
+}
+
+/// The accumulators `a` of all threads on a column become `k`, in each of them.
+fn gathered(b: &mut Body<'_, Cuda>, v: &Vectors, t: &Strip, x: Val) -> Result<()> {
+    let n = v.n;
+    let ty = b.register(x);
+    b.line(&format!("{ty} k{x}[{n}];"));
+    if t.ty == 1 {
+        b.line("#pragma unroll");
+        b.line(&format!("for (int e = 0; e < {n}; ++e) {{ k{x}[e] = a{x}[e]; }}"));
+        return Ok(());
+    }
+    b.line(&format!("__shared__ {ty} s{x}[{}];", t.tx * t.ty * n));
+    b.line("#pragma unroll");
+    // Elements of a vector lie apart: neighbouring threads then meet different banks.
+    let place = |thread: &str, e: &str| format!("s{x}[{e} * {} + {thread}]", t.tx * t.ty);
+    b.line(&format!("for (int e = 0; e < {n}; ++e) {{ {} = a{x}[e]; }}", place("threadIdx.x", "e")));
+    let mut half = t.ty / 2;
+    while half > 0 {
+        b.line("__syncthreads();");
+        b.open(&format!("if (ty < {half})"));
+        b.line("#pragma unroll");
+        b.open(&format!("for (int e = 0; e < {n}; ++e)"));
+        let (own, other) = (place("threadIdx.x", "e"), place(&format!("(threadIdx.x + {})", half * t.tx), "e"));
+        let both = b.combine(x, &own, &other)?;
+        b.line(&format!("{own} = {both};"));
+        b.close();
+        b.close();
+        half /= 2;
+    }
+    b.line("__syncthreads();");
+    b.line("#pragma unroll");
+    b.line(&format!("for (int e = 0; e < {n}; ++e) {{ k{x}[e] = {}; }}", place("tx", "e")));
     Ok(())
 }
 
@@ -206,27 +212,30 @@ fn split(w: &mut Writer<'_>, v: &Vectors, t: &Strip) -> Result<()> {
         if p.elems.is_empty() && !p.rows.iter().any(is_store) {
             continue;
         }
-        // A stage that only writes rows has every thread on a column of its own.
-        let flat = Strip { tx: THREADS, ty: 1, strips: (s.rows / v.n).div_ceil(THREADS), splits: 1, span: s.cols };
+        // A stage that only writes rows has threads for the partial results alone.
+        let ty = t.splits.next_power_of_two().min(t.tx * t.ty / NARROW).max(1);
+        let tx = t.tx * t.ty / ty;
+        let flat = Strip { tx, ty, strips: (s.rows / v.n).div_ceil(tx), splits: 1, span: s.cols };
         let (t, splits) = if p.elems.is_empty() { (&flat, 1) } else { (t, t.splits) };
         let mut b = w.body();
         head(&mut b, w, v, t, splits)?;
         let roots: Vec<Val> = p.rows.iter().chain(&p.elems).copied().collect();
         let known: Vec<Val> = reductions_behind(s, &roots).into_iter().filter(|x| !p.reduces.contains(x)).collect();
+        // Threads along the reduction share the partial results.
+        accumulators(&mut b, v, &known);
         for &x in &known {
-            let (ty, start, at) = (b.register(x), identity(s, w.d, x), place(x));
-            b.line(&format!("{ty} k{x}[{}];", v.n));
+            let (ty, at) = (b.register(x), place(x));
+            b.line("#pragma unroll 4");
+            let head = b.d.count("i", "ty", &all.to_string(), &t.ty.to_string());
+            b.open(&head);
             b.line("#pragma unroll");
             b.open(&format!("for (int e = 0; e < {}; ++e)", v.n));
-            b.line(&format!("k{x}[e] = {start};"));
-            b.line("#pragma unroll 8");
-            let head = b.d.count("i", "0", &all.to_string(), "1");
-            b.open(&head);
             b.line(&format!("const {ty} other = ((const {ty}*)(scratch + {at}))[i * {} + r + e];", s.rows));
-            let both = b.combine(x, &format!("k{x}[e]"), "other")?;
-            b.line(&format!("k{x}[e] = {both};"));
+            let both = b.combine(x, &format!("a{x}[e]"), "other")?;
+            b.line(&format!("a{x}[e] = {both};"));
             b.close();
             b.close();
+            gathered(&mut b, v, t, x)?;
         }
         store_rows(&mut b, w, v, n)?;
         if !p.elems.is_empty() {

@@ -1,0 +1,83 @@
+//! Channels last: how images lie in memory on devices whose convolutions want it so.
+//!
+//! A 16-bit convolution over images on such a device is made over `[n, h, w, c]`, and its result is a view of that as
+//! `[n, c, h, w]`: shapes are what they always are. Elementwise operations and reductions on such a view are made on what
+//! lies under it, and viewed the same way: `permute(x) + y = permute(x + unpermute(y))`. So a network's images stay with
+//! their channels last from one convolution to the next, gradients and optimizer states of the weights too, and no copy
+//! goes between the two orders. Nodes are made on top of the view, not around it: a gradient for it, or a hook on it,
+//! finds its way.
+
+use crate::{
+    DType, Tensor,
+    op::{Conv, Op, ReduceOp},
+    view::ViewOp,
+};
+use smallvec::SmallVec;
+use std::{panic::Location, sync::Arc};
+
+/// `[n, h, w, c]` seen as `[n, c, h, w]`: where each axis comes from.
+const FIRST: [usize; 4] = [0, 3, 1, 2];
+/// And back.
+const LAST: [usize; 4] = [0, 2, 3, 1];
+
+fn permuted(t: &Tensor, order: [usize; 4], at: &'static Location<'static>) -> Tensor {
+    let op = ViewOp::Permute(order.into_iter().collect());
+    let shape = op.shape(t.shape());
+    Tensor::build(Op::View(op), &[t], shape, t.dtype(), t.device(), at)
+}
+
+/// Whether a tensor is `[n, h, w, c]` seen as `[n, c, h, w]`, on a device that keeps it so.
+fn is_last(t: &Tensor) -> bool {
+    matches!(&t.node().op, Op::View(ViewOp::Permute(p)) if p[..] == FIRST) && t.device().backend().channels_last()
+}
+
+/// An operand with its channels last. One that lies otherwise is copied here, once for the convolution and its gradient.
+fn ordered(t: &Tensor, at: &'static Location<'static>) -> Tensor {
+    let view = permuted(t, LAST, at);
+    if is_last(t) {
+        return view;
+    }
+    let shape = view.shape().clone();
+    Tensor::build(Op::Contiguous, &[&view], shape, t.dtype(), t.device(), at)
+}
+
+/// The node of a convolution, in the order that the device wants.
+#[track_caller]
+pub(super) fn node(conv: Conv, a: &Tensor, b: &Tensor) -> Tensor {
+    let at = Location::caller();
+    let images = a.rank() == 4 && matches!(a.dtype(), DType::F16 | DType::BF16);
+    if !(images && conv.params.groups == 1 && a.device().backend().channels_last()) {
+        let shape = conv.shape();
+        return Tensor::build(Op::Conv(Arc::new(conv)), &[a, b], shape, a.dtype(), a.device(), at);
+    }
+    let conv = Conv { channels_last: true, ..conv };
+    let (a, b, shape) = (ordered(a, at), ordered(b, at), conv.shape());
+    permuted(&Tensor::build(Op::Conv(Arc::new(conv)), &[&a, &b], shape, a.dtype(), a.device(), at), FIRST, at)
+}
+
+/// An elementwise operation or a conversion over inputs of which one has its channels last: so has the result.
+pub(crate) fn pointwise(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static Location<'static>) -> Option<Tensor> {
+    if !inputs.iter().any(|t| is_last(t)) {
+        return None;
+    }
+    let under: SmallVec<[Tensor; 3]> = inputs.iter().map(|t| permuted(t, LAST, at)).collect();
+    let refs: SmallVec<[&Tensor; 3]> = under.iter().collect();
+    let made = Tensor::build(op.clone(), &refs, refs[0].shape().clone(), dtype, refs[0].device(), at);
+    Some(permuted(&made, FIRST, at))
+}
+
+/// A reduction of a tensor with its channels last: they stay there.
+#[track_caller]
+pub(crate) fn reduction(t: &Tensor, op: ReduceOp, axes: &[usize]) -> Option<Tensor> {
+    if !is_last(t) {
+        return None;
+    }
+    let at = Location::caller();
+    let under = permuted(t, LAST, at);
+    let mut axes: SmallVec<[usize; 6]> = axes.iter().map(|&a| FIRST[a]).collect();
+    axes.sort_unstable();
+    let mut shape = under.shape().clone();
+    axes.iter().for_each(|&a| shape.0[a] = 1);
+    let made = Tensor::build(Op::Reduce { op, axes }, &[&under], shape, t.dtype(), t.device(), at);
+    Some(permuted(&made, FIRST, at))
+}
