@@ -1,7 +1,8 @@
 //! `gradus-bench [--json] [--profile] [--device cuda:N] [names]`: the benchmark's workloads, one JSON line each.
 //!
 //! Warm up five times, then run for 1.5 s or 200 iterations (at least 7); the median and the minimum are reported.
-//! `--profile` says on standard error which steps the time goes to. `--against torch [--rounds N]` takes turns with
+//! `--profile` says on standard error which steps the time goes to (on a GPU, with `GRADUS_CUDA_GRAPHS=0`). `--device dry`
+//! runs nothing and prints what a GPU would be asked for. `--against torch [--rounds N]` takes turns with
 //! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table.
 
 mod against;
@@ -60,7 +61,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let wrong = |what: String| -> ! {
         eprintln!(
-            "{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [--device cuda:N] [names]"
+            "{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [--device cuda:N|dry] [names]"
         );
         std::process::exit(2)
     };
@@ -85,7 +86,7 @@ fn main() {
         }
     }
     if let Some(name) = device.filter(|d| d != "cpu") {
-        if let Err(e) = on_gpu(&name, bench.names) {
+        if let Err(e) = on_gpu(&name, bench.names, bench.profile) {
             eprintln!("{e}");
             std::process::exit(1);
         }
@@ -105,13 +106,16 @@ fn main() {
 }
 
 /// The GPU's own list of workloads.
-fn on_gpu(name: &str, names: Vec<String>) -> gradus_core::Result<()> {
+fn on_gpu(name: &str, names: Vec<String>, profile: bool) -> gradus_core::Result<()> {
     use gradus_core::{Device, Error};
     use gradus_cuda::CudaDevice;
+    if name == "dry" {
+        return gpu::run(None, names, profile);
+    }
     let number = match name.split_once(':').unwrap_or((name, "0")) {
         ("cuda", n) => n.parse::<usize>().ok(),
         _ => None,
     };
-    let number = number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there is cuda:N")))?;
-    gpu::run(Device::cuda(number)?, names)
+    let number = number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there are cuda:N and dry")))?;
+    gpu::run(Some(Device::cuda(number)?), names, profile)
 }

@@ -26,6 +26,7 @@ mod backend;
 mod context;
 mod conv;
 mod disk;
+mod flash;
 mod graphs;
 mod library;
 mod matmul;

@@ -34,6 +34,8 @@ impl Cuda {
                 let Some(ty) = c_type(*d) else { return Ok(false) };
                 self.scatter_add(ty, *axis, [base, src], addresses, d.size())
             }
+            (HostOp::Attention(a), _) => self.attention(a, addresses, types),
+            (HostOp::AttentionGrad(a), _) => self.attention_grad(a, addresses, types),
             _ => Ok(false),
         }
     }

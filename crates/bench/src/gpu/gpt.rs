@@ -133,9 +133,9 @@ fn train(gpu: &Gpu, name: &str, s: &Sizes) -> Result<()> {
     let mut adam = Adam::new(model.parameters(), 6e-4).decoupled(0.01);
     let v = s.vocabulary as i64;
     let (x, y) = (gpu.labels(&[s.batch, s.time], v)?, gpu.labels(&[s.batch, s.time], v)?);
-    gradus_cuda::reset_peak_memory(&gpu.device)?;
+    gpu.reset_peak()?;
     let (ms, host) = gpu.median(20, 6, || adam.step(&model.loss(&x, &y)?.backward()?))?;
-    let peak = gradus_cuda::memory_stats(&gpu.device)?.peak as f64 / 1e9;
+    let Some(peak) = gpu.peak()? else { return Ok(()) };
     let rate = (s.batch * s.time) as f64 / ms * 1e3;
     println!(
         r#"{{"peer": "gradus", "work": "{name}", "ms": {ms:.5}, "host_ms": {host:.5}, "tok_s": {}, "peak_GB": {peak:.2}}}"#,

@@ -32,6 +32,8 @@ pub struct Limits {
     pub dtypes: Vec<DType>,
     /// Bytes a buffer may have.
     pub max_buffer: usize,
+    /// Types in which attention is one kernel instead of a composite.
+    pub attention: Vec<DType>,
 }
 
 /// A buffer of a launch and the element its addresses count from.

@@ -3,6 +3,7 @@
 mod copy;
 mod exec;
 mod fold;
+mod attention16;
 mod fused;
 mod inst;
 #[cfg(all(target_arch = "x86_64", unix))]
@@ -36,7 +37,13 @@ pub fn backend() -> &'static dyn Backend {
     static CPU: OnceLock<Cpu> = OnceLock::new();
     CPU.get_or_init(|| Cpu {
         pool: pool::Pool::default(),
-        limits: Limits { max_args: 256, max_insts: 256, dtypes: DType::ALL.to_vec(), max_buffer: isize::MAX as usize },
+        limits: Limits {
+            max_args: 256,
+            max_insts: 256,
+            dtypes: DType::ALL.to_vec(),
+            max_buffer: isize::MAX as usize,
+            attention: vec![DType::F32],
+        },
     })
 }
 
