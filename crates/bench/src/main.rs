@@ -116,6 +116,7 @@ fn on_gpu(name: &str, names: Vec<String>, profile: bool) -> gradus_core::Result<
         ("cuda", n) => n.parse::<usize>().ok(),
         _ => None,
     };
-    let number = number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there are cuda:N and dry")))?;
+    let number =
+        number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there are cuda:N and dry")))?;
     gpu::run(Some(Device::cuda(number)?), names, profile)
 }

@@ -82,6 +82,7 @@ impl Cuda {
                 dtypes: DType::ALL.to_vec(),
                 max_buffer: context.info.memory,
                 attention: flash::types(context.info.capability),
+                recompute: true,
             },
             context,
             pool: Mutex::default(),

@@ -121,7 +121,7 @@ impl Gpt {
         let half = |t: &Tensor| t.to_dtype(DType::BF16);
         let logits = half(&self.norm.forward(&x)?).linear(&half(&self.tokens), None)?;
         let v = self.tokens.dims()[0];
-        logits.to_dtype(DType::F32).reshape([b * t, v])?.cross_entropy(&target.reshape([b * t])?)
+        logits.reshape([b * t, v])?.to_dtype(DType::F32).cross_entropy(&target.reshape([b * t])?)
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Limits {
     pub max_buffer: usize,
     /// Types in which attention is one kernel instead of a composite.
     pub attention: Vec<DType>,
+    /// Whether computing an elementwise value again is cheaper than storing it.
+    pub recompute: bool,
 }
 
 /// A buffer of a launch and the element its addresses count from.

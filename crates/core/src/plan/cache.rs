@@ -5,6 +5,7 @@ use super::{
     linear::Linear,
     lower::{self, Item, Kind, Lowered, Opaque},
     memory::{self, Lifetime},
+    remat,
     steps::{Home, Output, Plan, Ref, Step},
 };
 use crate::{Device, Error, ErrorKind, Result, Tensor, backend::Matmul, kernel::Kernel, view::View};
@@ -49,10 +50,20 @@ pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
 /// Plans a graph.
 fn make(graph: &Linear) -> Result<Plan> {
     check_sizes(graph)?;
-    let lowered = lower::lower(graph);
+    let mut lowered = lower::lower(graph);
     // Nodes are numbered as they are made: a backward pass that makes them in the order it needs them runs in it.
-    let age: Vec<u64> = lowered.items.iter().map(|i| graph.nodes[i.node].tensor.id()).collect();
-    let fused = fuse::fuse(&lowered, &age, graph.device.backend().limits());
+    let ages = |l: &Lowered| -> Vec<u64> { l.items.iter().map(|i| graph.nodes[i.node].tensor.id()).collect() };
+    let limits = graph.device.backend().limits();
+    let mut fused = fuse::fuse(&lowered, &ages(&lowered), limits);
+    if limits.recompute {
+        lowered = match remat::recompute(lowered, &fused, graph, limits.max_insts / 4) {
+            Ok(changed) => {
+                fused = fuse::fuse(&changed, &ages(&changed), limits);
+                changed
+            }
+            Err(same) => same,
+        };
+    }
     let mut b =
         Builder { items: &lowered.items, buffer: vec![None; lowered.items.len()], homes: vec![], lives: vec![] };
     // Sources and stored items get buffers; which ones outlive the run is known from the roots.

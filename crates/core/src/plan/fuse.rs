@@ -154,6 +154,7 @@ impl Fuser<'_> {
         let mut candidates: SmallVec<[usize; 3]> = self.items[i]
             .inputs
             .iter()
+            .filter(|e| !e.apart)
             .filter_map(|e| self.at(e.base))
             .map(|(g, _)| g)
             .filter(|&g| !self.groups[g].opaque)

@@ -97,15 +97,17 @@ pub struct Edge {
     /// Its elements under the views in between, as strides over the item's row-major order (or a leaf's own strides).
     pub view: View,
     /// Those views, innermost first.
-    ops: SmallVec<[ViewOp; 2]>,
+    pub(super) ops: SmallVec<[ViewOp; 2]>,
     /// Whether nobody else reads the item or the views in between.
-    sole: bool,
+    pub(super) sole: bool,
+    /// The reader stays out of the item's group.
+    pub apart: bool,
 }
 
 impl Edge {
     /// An item as it is.
     pub fn whole(base: usize, shape: &Shape) -> Edge {
-        Edge { base, view: View::contiguous(shape), ops: SmallVec::new(), sole: false }
+        Edge { base, view: View::contiguous(shape), ops: SmallVec::new(), sole: false, apart: false }
     }
 
     /// Whether elements are read one to one in row-major order (reshapes included).
@@ -222,11 +224,13 @@ impl Lower {
         if let Some(view) = e.view.apply(op) {
             let mut ops = e.ops;
             ops.push(op.clone());
-            return Edge { base: e.base, view, ops, sole: e.sole };
+            return Edge { base: e.base, view, ops, sole: e.sole, apart: false };
         }
         let c = self.copy(e, i);
         match c.view.apply(op) {
-            Some(view) => Edge { base: c.base, view, ops: SmallVec::from_iter([op.clone()]), sole: c.sole },
+            Some(view) => {
+                Edge { base: c.base, view, ops: SmallVec::from_iter([op.clone()]), sole: c.sole, apart: false }
+            }
             None => c, // a contiguous tensor takes every view: not reached
         }
     }
@@ -289,7 +293,7 @@ impl Lower {
                 }
                 ops.push(op.clone());
             }
-            inputs.push(Edge { base: input.base, view, ops, sole: input.sole });
+            inputs.push(Edge { base: input.base, view, ops, sole: input.sole, apart: false });
         }
         let (kind, dtype, node) = (base.kind.clone(), base.dtype, base.node);
         let inputs = inputs.into_iter().map(|i| self.push(i, depth + 1)).collect();

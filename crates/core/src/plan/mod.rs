@@ -17,6 +17,7 @@ mod linear;
 mod lower;
 mod memory;
 mod profile;
+mod remat;
 mod run;
 mod steps;
 

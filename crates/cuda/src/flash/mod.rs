@@ -232,19 +232,7 @@ impl Cuda {
         // SAFETY: the argument has the layout that the kernel declares, and is copied by the call; the planner's buffers
         // have the sizes that the attention says.
         let code = unsafe {
-            (d.launch_kernel)(
-                f.0,
-                blocks,
-                1,
-                1,
-                threads,
-                1,
-                1,
-                shared as u32,
-                c.stream,
-                pointers.as_mut_ptr(),
-                none,
-            )
+            (d.launch_kernel)(f.0, blocks, 1, 1, threads, 1, 1, shared as u32, c.stream, pointers.as_mut_ptr(), none)
         };
         d.check(code, "cuLaunchKernel")
     }

@@ -1,9 +1,9 @@
 //! The CPU: kernels interpreted in SIMD blocks, a caching allocator, and the numerics crate for the rest.
 
+mod attention16;
 mod copy;
 mod exec;
 mod fold;
-mod attention16;
 mod fused;
 mod inst;
 #[cfg(all(target_arch = "x86_64", unix))]
@@ -43,6 +43,7 @@ pub fn backend() -> &'static dyn Backend {
             dtypes: DType::ALL.to_vec(),
             max_buffer: isize::MAX as usize,
             attention: vec![DType::F32],
+            recompute: false,
         },
     })
 }
