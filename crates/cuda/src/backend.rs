@@ -82,6 +82,7 @@ impl Cuda {
                 dtypes: DType::ALL.to_vec(),
                 max_buffer: context.info.memory,
                 attention: flash::types(context.info.capability),
+                row_tables: vec![DType::F32, DType::F64],
                 recompute: true,
             },
             context,

@@ -34,6 +34,7 @@ mod module;
 mod pool;
 mod stage;
 mod sys;
+mod tables;
 mod timer;
 
 pub use backend::{graph_stats, memory_stats, reset_peak_memory};

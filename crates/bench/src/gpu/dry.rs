@@ -56,6 +56,7 @@ impl Dry {
             dtypes: DType::ALL.to_vec(),
             max_buffer: 1 << 40,
             attention: vec![DType::BF16, DType::F16],
+            row_tables: vec![DType::F32, DType::F64],
             recompute: true,
         };
         Device::register(Box::new(Dry { limits, state: Mutex::default() }))

@@ -34,6 +34,8 @@ pub struct Limits {
     pub max_buffer: usize,
     /// Types in which attention is one kernel instead of a composite.
     pub attention: Vec<DType>,
+    /// Types in which rows of tables are taken and added up by routines of its own.
+    pub row_tables: Vec<DType>,
     /// Whether computing an elementwise value again is cheaper than storing it.
     pub recompute: bool,
 }

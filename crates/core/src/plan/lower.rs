@@ -133,7 +133,8 @@ pub fn lower(graph: &Linear) -> Lowered {
     for n in &graph.nodes {
         n.inputs.iter().for_each(|&i| uses[i] += 1);
     }
-    let mut l = Lower { items: vec![], edges: Vec::with_capacity(graph.nodes.len()) };
+    let recompute = graph.device.backend().limits().recompute;
+    let mut l = Lower { items: vec![], edges: Vec::with_capacity(graph.nodes.len()), recompute };
     for (i, n) in graph.nodes.iter().enumerate() {
         let node = n.tensor.node();
         let sole = uses[i] == 1 && !n.wanted;
@@ -159,6 +160,8 @@ pub fn lower(graph: &Linear) -> Lowered {
 struct Lower {
     items: Vec<Item>,
     edges: Vec<Edge>,
+    /// Whether arithmetic is cheap beside memory.
+    recompute: bool,
 }
 
 impl Lower {
@@ -193,8 +196,11 @@ impl Lower {
             Op::Reduce { op, axes } => Kind::Reduce(*op, axes.clone()),
             Op::Gather { axis } => {
                 let x = input(self, 0);
-                let x = self.buffer(x, false, i);
                 let index = self.push(input(self, 1), 0);
+                if let Some(found) = self.gather_converted(*axis, &x, &index, shape, dtype, i) {
+                    return found;
+                }
+                let x = self.buffer(x, false, i);
                 let inputs = SmallVec::from_iter([x, index]);
                 return self.item(Kind::Gather(*axis), inputs, shape.clone(), dtype, i, None);
             }
@@ -217,6 +223,31 @@ impl Lower {
             _ => inputs.into_iter().map(|e| self.push(e, 0)).collect(),
         };
         self.item(kind, inputs, shape.clone(), dtype, i, None)
+    }
+
+    /// A few elements of a conversion: converted after they were looked up, so that the conversion need not be a buffer.
+    fn gather_converted(
+        &mut self,
+        axis: usize,
+        x: &Edge,
+        index: &Edge,
+        shape: &Shape,
+        dtype: DType,
+        i: usize,
+    ) -> Option<Edge> {
+        let base = &self.items[x.base];
+        let whole = matches!(base.kind, Kind::Cast) && x.is_identity(&self.items) && x.view.shape == base.shape;
+        if !whole || shape.numel() > base.shape.numel() / 4 {
+            return None;
+        }
+        let from = base.inputs[0].clone();
+        let stored = self.items[from.base].dtype;
+        let from = self.buffer(from, false, i);
+        let inputs = SmallVec::from_iter([from, index.clone()]);
+        let found = self.item(Kind::Gather(axis), inputs, shape.clone(), stored, i, None);
+        // It is not yet what the node stands for.
+        self.items[found.base].moved = true;
+        Some(self.item(Kind::Cast, SmallVec::from_iter([found]), shape.clone(), dtype, i, None))
     }
 
     /// One more view on an edge; what strides cannot say is a copy.
@@ -276,7 +307,7 @@ impl Lower {
         let movable = base.kind.is_pointwise()
             && !e.ops.is_empty()
             && !e.is_identity(&self.items)
-            && (e.sole && !grows || self.is_uniform(e.base, 0) || self.is_free(e.base, 0))
+            && (e.sole && (!grows || self.is_small(e.base)) || self.is_uniform(e.base, 0) || self.is_free(e.base, 0))
             && !e.ops.iter().any(|o| matches!(o, ViewOp::Pad(_)))
             && depth < 32;
         if !movable {
@@ -300,6 +331,15 @@ impl Lower {
         let edge = self.item(kind, inputs, e.view.shape, dtype, node, None);
         self.items[edge.base].moved = true;
         Edge { sole: true, ..edge }
+    }
+
+    /// A conversion of a few stored numbers, such as a bias: converted wherever it is read, it needs no step of its own.
+    fn is_small(&self, base: usize) -> bool {
+        let item = &self.items[base];
+        self.recompute
+            && matches!(item.kind, Kind::Cast)
+            && matches!(self.items[item.inputs[0].base].kind, Kind::Leaf(_))
+            && item.shape.numel() <= 1 << 14
     }
 
     /// A little arithmetic on positions, such as a causal mask: cheaper to compute again than to load.

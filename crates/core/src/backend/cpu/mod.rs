@@ -43,6 +43,7 @@ pub fn backend() -> &'static dyn Backend {
             dtypes: DType::ALL.to_vec(),
             max_buffer: isize::MAX as usize,
             attention: vec![DType::F32],
+            row_tables: DType::ALL.to_vec(),
             recompute: false,
         },
     })
