@@ -183,6 +183,7 @@ struct Backward {
     heads: i32,
     queries: i32,
     keys: i32,
+    parts: i32,
     scale: f32,
 }
 
@@ -191,6 +192,19 @@ fn countable(a: &Attention) -> bool {
     let [queries, keys, ..] = a.sizes;
     let most = a.batch() * queries.max(keys).div_ceil(64) * 2;
     queries < 1 << 30 && keys < 1 << 30 && most < 1 << 30
+}
+
+/// Into how many blocks the tiles of a head's keys are shared out, by the steps that the busiest multiprocessor has. A step
+/// that may have to wait for another block takes about half as long again.
+fn parts(a: &Attention, multiprocessors: usize) -> usize {
+    let tiles = a.sizes[1].div_ceil(128);
+    let steps = |parts: usize| {
+        // The block with the most steps sees the first tile.
+        let all: usize = (0..tiles).step_by(parts).map(|t| if a.causal { 2 * (tiles - t) } else { tiles }).sum();
+        let waves = (a.batch() * parts).div_ceil(multiprocessors);
+        waves * all * if parts == 1 { 2 } else { 3 }
+    };
+    (0..).map(|n| 1 << n).take_while(|&n| n <= tiles).chain([tiles]).min_by_key(|&n| steps(n)).unwrap_or(1)
 }
 
 impl Cuda {
@@ -300,6 +314,7 @@ impl Cuda {
         let threads = a.batch() * padded * (key.columns() / 8);
         self.launch_struct(loaded.functions[1], threads.div_ceil(THREADS), 0, first)?;
         let scale = f32::from_bits(a.scale);
+        let parts = parts(a, self.context.info.multiprocessors);
         let second = Backward {
             q,
             k,
@@ -315,9 +330,10 @@ impl Cuda {
             heads,
             queries,
             keys,
+            parts: parts as i32,
             scale,
         };
-        let blocks = a.batch() * (keys as usize).div_ceil(128);
+        let blocks = a.batch() * parts;
         self.launch_struct(loaded.functions[2], blocks, key.shared()[1], second)?;
         Ok(true)
     }
