@@ -1,7 +1,8 @@
 //! `gradus-bench [--json] [--profile] [--device cuda:N] [names]`: the benchmark's workloads, one JSON line each.
 //!
 //! Warm up five times, then run for 1.5 s or 200 iterations (at least 7); the median and the minimum are reported.
-//! `--profile` says on standard error which steps the time goes to. `--against torch [--rounds N]` takes turns with
+//! `--profile` says on standard error which steps the time goes to (on a GPU, with `GRADUS_CUDA_GRAPHS=0`). `--device dry`
+//! runs nothing and prints what a GPU would be asked for. `--against torch [--rounds N]` takes turns with
 //! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table. `--curve STEPS --device cuda:N` trains on
 //! a GPU and on the CPU and compares the losses.
 
@@ -62,7 +63,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let wrong = |what: String| -> ! {
         eprintln!(
-            "{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N] [names]"
+            "{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N|dry] [names]"
         );
         std::process::exit(2)
     };
@@ -91,7 +92,7 @@ fn main() {
         }
     }
     if let Some(name) = device.filter(|d| d != "cpu") {
-        if let Err(e) = on_gpu(&name, bench.names, steps) {
+        if let Err(e) = on_gpu(&name, bench.names, bench.profile, steps) {
             eprintln!("{e}");
             std::process::exit(1);
         }
@@ -118,16 +119,20 @@ fn main() {
 }
 
 /// The GPU's own list of workloads.
-fn on_gpu(name: &str, names: Vec<String>, curve: Option<u64>) -> gradus_core::Result<()> {
+fn on_gpu(name: &str, names: Vec<String>, profile: bool, curve: Option<u64>) -> gradus_core::Result<()> {
     use gradus_core::{Device, Error};
     use gradus_cuda::CudaDevice;
+    if name == "dry" {
+        return gpu::run(None, names, profile);
+    }
     let number = match name.split_once(':').unwrap_or((name, "0")) {
         ("cuda", n) => n.parse::<usize>().ok(),
         _ => None,
     };
-    let number = number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there is cuda:N")))?;
+    let number =
+        number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there are cuda:N and dry")))?;
     match curve {
         Some(steps) => curve::run(&Device::cuda(number)?, steps),
-        None => gpu::run(Device::cuda(number)?, names),
+        None => gpu::run(Some(Device::cuda(number)?), names, profile),
     }
 }

@@ -32,7 +32,14 @@ pub fn device() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     *DEVICE.get_or_init(|| {
         Device::register(Box::new(Oracle {
-            limits: Limits { max_args: 64, max_insts: 256, dtypes: DType::ALL.to_vec(), max_buffer: 1 << 40 },
+            limits: Limits {
+                max_args: 64,
+                max_insts: 256,
+                dtypes: DType::ALL.to_vec(),
+                max_buffer: 1 << 40,
+                attention: vec![],
+                row_tables: vec![],
+            },
             memory: Mutex::default(),
             next: AtomicU64::new(1),
         }))

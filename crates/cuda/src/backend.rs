@@ -3,6 +3,7 @@
 use crate::{
     context::Context,
     conv::Convolutions,
+    flash,
     graphs::{self, GraphStats, Graphs},
     matmul::Products,
     module::{Arguments, Compiler, Loaded, Prepared},
@@ -37,6 +38,7 @@ pub struct Cuda {
     compiler: Compiler,
     products: OnceLock<Result<Products>>,
     convolutions: OnceLock<Option<Convolutions>>,
+    pub(crate) flash: flash::Kernels,
     flags: Flags,
     graphs: Mutex<Graphs>,
     /// Held by one thread while it records, by all others for each use of the stream.
@@ -79,6 +81,8 @@ impl Cuda {
                 max_insts: 256,
                 dtypes: DType::ALL.to_vec(),
                 max_buffer: context.info.memory,
+                attention: flash::types(context.info.capability),
+                row_tables: vec![DType::F32, DType::F64],
             },
             context,
             pool: Mutex::default(),
@@ -86,6 +90,7 @@ impl Cuda {
             compiler,
             products: OnceLock::new(),
             convolutions: OnceLock::new(),
+            flash: flash::Kernels::default(),
             flags: Flags(word.cast()),
             graphs: Mutex::default(),
             stream: RwLock::default(),
@@ -187,6 +192,16 @@ impl Cuda {
     /// A program of our own on the device.
     pub(crate) fn load(&self, program: Program) -> Result<Loaded> {
         self.compiler.load(&self.context, program)
+    }
+
+    /// A program of our own for a target of its own.
+    pub(crate) fn load_for(&self, program: Program, target: &str) -> Result<Loaded> {
+        self.compiler.load_for(&self.context, program, target)
+    }
+
+    /// What kernels are compiled for.
+    pub(crate) fn target(&self) -> &str {
+        self.compiler.target_name()
     }
 
     /// Copies bytes on the device.

@@ -26,6 +26,7 @@ mod backend;
 mod context;
 mod conv;
 mod disk;
+mod flash;
 mod graphs;
 mod library;
 mod matmul;
@@ -33,6 +34,7 @@ mod module;
 mod pool;
 mod stage;
 mod sys;
+mod tables;
 mod timer;
 
 pub use backend::{graph_stats, memory_stats, reset_peak_memory};

@@ -1,6 +1,6 @@
 //! Library routines that the GPU has itself. The rest runs on the host.
 
-use crate::{backend::Cuda, module::Loaded};
+use crate::{backend::Cuda, module::Loaded, tables};
 use gradus_core::{
     DType, Result, Shape,
     kernel::emit::{Program, Stage, What},
@@ -34,8 +34,37 @@ impl Cuda {
                 let Some(ty) = c_type(*d) else { return Ok(false) };
                 self.scatter_add(ty, *axis, [base, src], addresses, d.size())
             }
+            (HostOp::TakeRows, [(d, table), (DType::I64, index), _]) => {
+                let Some(ty) = c_type(*d) else { return Ok(false) };
+                self.take_rows(ty, table, index.numel(), addresses)
+            }
+            (HostOp::AddRows, [(d, rows), (DType::I64, _), (_, table)]) => {
+                let Some(ty) = c_type(*d) else { return Ok(false) };
+                self.add_rows(ty, d.size(), rows[0], table, addresses)
+            }
+            (HostOp::Attention(a), _) => self.attention(a, addresses, types),
+            (HostOp::AttentionGrad(a), _) => self.attention_grad(a, addresses, types),
             _ => Ok(false),
         }
+    }
+
+    /// Rows of a table, as the index says.
+    fn take_rows(&self, ty: &str, table: &Shape, n: usize, at: &[u64]) -> Result<bool> {
+        if n * table[1] > 0 {
+            let loaded = self.load(tables::take(ty, table[0], table[1], n))?;
+            self.launch_program(&loaded, &at[..3])?;
+        }
+        Ok(true)
+    }
+
+    /// Zeros, with rows added up where the index says.
+    fn add_rows(&self, ty: &str, size: usize, n: usize, table: &Shape, at: &[u64]) -> Result<bool> {
+        if table.numel() > 0 {
+            let busy = self.context.info.multiprocessors * 4;
+            let loaded = self.load(tables::add(ty, size, n, table[0], table[1], busy))?;
+            self.launch_program(&loaded, &at[..3])?;
+        }
+        Ok(true)
     }
 
     /// Each thread takes a column and a range of its rows, and adds in index order what lands there: no two threads

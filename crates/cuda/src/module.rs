@@ -70,6 +70,11 @@ impl Compiler {
         Ok(Compiler { target, disk: Disk::user(), nvrtc, loaded: Mutex::default() })
     }
 
+    /// What it compiles for.
+    pub fn target_name(&self) -> &str {
+        &self.target
+    }
+
     /// Makes a kernel ready.
     pub fn prepare(&self, context: &Context, kernel: &Kernel) -> Result<Arc<Prepared>> {
         let aligned = self.load(context, emit::cuda_program(kernel, &Compiler::target(context, true))?)?;
@@ -92,9 +97,14 @@ impl Compiler {
 
     /// A program on the device, compiled if need be.
     pub fn load(&self, context: &Context, program: Program) -> Result<Loaded> {
+        self.load_for(context, program, &self.target)
+    }
+
+    /// The same for a target of the caller's.
+    pub fn load_for(&self, context: &Context, program: Program, target: &str) -> Result<Loaded> {
         let version = format!("{:?}", self.nvrtc.version);
         let options = program.options().join(" ");
-        let parts = [&program.text, &self.target, &version, &options];
+        let parts = [&program.text, target, &version, &options];
         let key = disk::hash(&parts.map(|p| p.as_bytes()));
         let known = || self.loaded.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(functions) = known().get(&key) {
@@ -103,7 +113,7 @@ impl Compiler {
         let code = match self.disk.get(key) {
             Some(code) => code,
             None => {
-                let code = self.nvrtc.build(&program.text, &self.target, &program.options())?;
+                let code = self.nvrtc.build(&program.text, target, &program.options())?;
                 self.disk.put(key, &code);
                 code
             }

@@ -129,7 +129,8 @@ impl<R: Rule> Optimizer for Optim<R> {
             // Initial values that nothing has read yet: computed first, so that the first step's plan serves all.
             Tensor::eval_all(&self.each().map(|(p, _)| p).collect::<Vec<_>>())?;
             let next = self.next(grads)?;
-            Tensor::eval_all(&results(&next))?;
+            let losses = grads.losses();
+            Tensor::eval_all(&results(&next).into_iter().chain(&losses).collect::<Vec<_>>())?;
             for n in next {
                 if let Some(g) = self.groups.get_mut(n.group)
                     && let (Some(p), Some(slot)) = (g.params.get(n.place), g.slots.get_mut(n.place))

@@ -2,11 +2,13 @@
 //!
 //! Ten warm-up runs, then fifty timed ones between two events on the device; the median is reported.
 
+mod dry;
 mod gpt;
 mod ops;
 mod train;
 
-use gradus_core::{Device, Result};
+use dry::Dry;
+use gradus_core::{Device, Result, plan};
 use gradus_cuda::Timer;
 use std::time::Instant;
 
@@ -15,6 +17,8 @@ pub struct Gpu {
     /// Where.
     pub device: Device,
     names: Vec<String>,
+    /// Whether to say which steps the time goes to.
+    profile: bool,
 }
 
 impl Gpu {
@@ -28,7 +32,26 @@ impl Gpu {
         for _ in 0..warm {
             f()?;
         }
+        if let Some(dry) = Dry::of(&self.device) {
+            dry.reset();
+            f()?;
+            dry.print(self.profile);
+            let mut host: Vec<f64> = vec![];
+            for _ in 0..runs * std::env::var("GRADUS_DRY").map_or(1, |v| v.parse().unwrap_or(1)) {
+                let start = Instant::now();
+                f()?;
+                host.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+            host.sort_by(f64::total_cmp);
+            println!("{:.4} ms on the host", host[runs / 2]);
+            return Ok((f64::NAN, f64::NAN));
+        }
         self.device.backend().sync()?;
+        if self.profile {
+            let (done, times) = plan::profile(|| (0..5).try_for_each(|_| f()));
+            done?;
+            eprintln!("five times:\n{times}");
+        }
         let (mut times, mut host) = (vec![], vec![]);
         for _ in 0..runs {
             let timer = Timer::start(&self.device)?;
@@ -44,6 +67,19 @@ impl Gpu {
         Ok((median(times), median(host)))
     }
 
+    /// Counts the peak of memory from now on.
+    fn reset_peak(&self) -> Result<()> {
+        if Dry::of(&self.device).is_some() { Ok(()) } else { gradus_cuda::reset_peak_memory(&self.device) }
+    }
+
+    /// The peak in gigabytes, on a GPU.
+    fn peak(&self) -> Result<Option<f64>> {
+        if Dry::of(&self.device).is_some() {
+            return Ok(None);
+        }
+        Ok(Some(gradus_cuda::memory_stats(&self.device)?.peak as f64 / 1e9))
+    }
+
     /// Runs an operation and prints its line; `extra` from the milliseconds.
     fn time(&self, name: &str, f: impl FnMut() -> Result<()>, extra: impl FnOnce(f64) -> String) -> Result<()> {
         if self.wants(name) {
@@ -54,11 +90,11 @@ impl Gpu {
     }
 }
 
-/// All workloads, or those whose names start as given.
-pub fn run(device: Device, names: Vec<String>) -> Result<()> {
+/// All workloads, or those whose names start as given; without a device, what they would ask one for.
+pub fn run(device: Option<Device>, names: Vec<String>, profile: bool) -> Result<()> {
     // As PyTorch's side sets it.
     gradus_cuda::set_tf32(true);
-    let gpu = Gpu { device, names };
+    let gpu = Gpu { device: device.unwrap_or_else(Dry::device), names, profile };
     ops::run(&gpu)?;
     train::run(&gpu)?;
     gpt::run(&gpu)

@@ -1,7 +1,7 @@
 //! Single operations.
 
 use super::Gpu;
-use gradus_core::{DType, Result, Tensor};
+use gradus_core::{AttentionOptions, DType, Result, Tensor, grad::grad_of, plan::realize};
 
 impl Gpu {
     /// Normal numbers on the device.
@@ -33,6 +33,28 @@ fn name(d: DType) -> &'static str {
     if d == DType::F32 { "float32" } else { "bfloat16" }
 }
 
+/// Causal attention of 16 x 12 heads, forward alone and with the gradients of all three.
+fn attention(gpu: &Gpu) -> Result<()> {
+    if !gpu.wants("attn") {
+        return Ok(());
+    }
+    let part = || gpu.randn(&[16, 12, 1024, 64], DType::BF16);
+    let (q, k, v, g) = (part()?, part()?, part()?, part()?);
+    let options = AttentionOptions { is_causal: true, ..Default::default() };
+    let flops = 4.0 * 16.0 * 12.0 * 1024.0 * 1024.0 * 64.0 / 2.0;
+    let forward = || ran(q.scaled_dot_product_attention(&k, &v, &options));
+    gpu.time("attn_fwd_causal_b16h12t1024d64", forward, tflops(flops))?;
+    let [q, k, v] = [q, k, v].map(|t| t.requires_grad_());
+    let both = || {
+        let y = q.scaled_dot_product_attention(&k, &v, &options)?;
+        let grads = grad_of(&[(&y, &g)], &[&q, &k, &v])?;
+        drop(y);
+        let grads: Vec<&Tensor> = grads.iter().flatten().collect();
+        realize(&grads)
+    };
+    gpu.time("attn_fwdbwd", both, tflops(3.5 * flops))
+}
+
 pub fn run(gpu: &Gpu) -> Result<()> {
     if gpu.wants("copy_2GB") {
         // Written by ones, so that the host need not make two gigabytes.
@@ -50,6 +72,7 @@ pub fn run(gpu: &Gpu) -> Result<()> {
             gpu.time(&work, || ran(a.matmul(&b)), tflops(2.0 * (n as f64).powi(3)))?;
         }
     }
+    attention(gpu)?;
     for (d, tag) in [(DType::F32, "f32"), (DType::BF16, "bf16")] {
         let n = 8192;
         let work = |w: &str| format!("{w}_{tag}");

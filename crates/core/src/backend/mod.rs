@@ -32,6 +32,10 @@ pub struct Limits {
     pub dtypes: Vec<DType>,
     /// Bytes a buffer may have.
     pub max_buffer: usize,
+    /// Types in which attention is one kernel instead of a composite.
+    pub attention: Vec<DType>,
+    /// Types in which rows of tables are taken and added up by routines of its own.
+    pub row_tables: Vec<DType>,
 }
 
 /// A buffer of a launch and the element its addresses count from.

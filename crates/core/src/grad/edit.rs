@@ -38,7 +38,7 @@ impl Gradients {
             }
             entries.insert(*id, Entry { name: e.name.clone(), grad });
         }
-        Ok(Gradients { entries, missing: self.missing.clone() })
+        Ok(Gradients { entries, missing: self.missing.clone(), losses: self.losses.clone() })
     }
 
     /// The sum of two sets: a variable that one of them lacks keeps the gradient of the other.
@@ -53,6 +53,7 @@ impl Gradients {
         }
         let both = self.missing.iter().chain(&other.missing);
         let missing = both.filter(|m| !entries.contains_key(&m.id)).cloned().collect();
-        Gradients { entries, missing }
+        let losses = self.losses.iter().chain(&other.losses).cloned().collect();
+        Gradients { entries, missing, losses }
     }
 }

@@ -32,14 +32,14 @@ pub use vmap::vmap;
 
 use crate::{
     Error, ErrorKind, Result, Tensor, VarId,
-    graph::{IdMap, IdSet, backward_pass, on_behalf_of, topological},
+    graph::{IdMap, IdSet, Node, backward_pass, on_behalf_of, topological},
     op::Op,
 };
 use products::Product;
 use slices::Piece;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, Weak, atomic::Ordering::Relaxed},
 };
 
 /// Called with a gradient on its way; what it returns goes on in its place.
@@ -57,6 +57,7 @@ pub type Hook = Arc<dyn Fn(&Tensor) -> Tensor + Send + Sync>;
 pub struct Gradients {
     entries: BTreeMap<VarId, Entry>,
     missing: Vec<Missing>,
+    losses: Vec<Weak<Node>>,
 }
 
 struct Entry {
@@ -123,6 +124,12 @@ impl Gradients {
         self.entries.iter().map(|(id, e)| (*id, &e.grad))
     }
 
+    /// The numbers that these are the gradients of, as far as somebody still holds them. An optimizer computes them in
+    /// the run of its step: computed later, they would need what that run has been through with.
+    pub fn losses(&self) -> Vec<Tensor> {
+        self.losses.iter().filter_map(|w| w.upgrade().map(Tensor)).collect()
+    }
+
     /// Variables in the graph of the loss that got no gradient, and why.
     pub fn missing(&self) -> &[Missing] {
         &self.missing
@@ -153,7 +160,7 @@ impl Tensor {
         let seed = root.ones_like();
         let pass = run(&[(root.clone(), seed)], &[]).map_err(|e| e.at(at))?;
         let missing = missing(&root, &pass.vars);
-        Ok(Gradients { entries: pass.vars, missing })
+        Ok(Gradients { entries: pass.vars, missing, losses: vec![Arc::downgrade(&root.0)] })
     }
 
     /// Calls `hook` with this tensor's gradient in every backward pass; what it returns is used in its place.

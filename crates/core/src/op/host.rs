@@ -1,7 +1,7 @@
 //! Operations that are library routines rather than loops of the kernel language: scans, sorting, scattering, searching
 //! and matrix factorisations. They read contiguous arrays; a device without its own routine runs them on the host.
 
-use crate::Shape;
+use crate::{DType, Shape};
 use gradus_numerics::pool::Pool;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub enum HostOp {
     TakeRows,
     /// `([k, n], [k]) -> [rows, n]`: zeros, with rows added up where the index says.
     AddRows,
-    /// `(q, k, v[, mask]) -> flat`: attention, f32, then the logarithm of each row's sum.
+    /// `(q, k, v[, mask]) -> flat`: attention, then the logarithm of each row's sum: see [`Attention::packed`].
     Attention(Arc<Attention>),
     /// `(q, k, v[, mask], what Attention gave, gradient) -> flat`: the gradients for q, k and v one after the other.
     AttentionGrad(Arc<Attention>),
@@ -75,6 +75,8 @@ pub struct Attention {
     pub causal: bool,
     /// Whether there is a mask.
     pub masked: bool,
+    /// Results of two leading axes lie as `[batch, rows, heads, numbers]`: what the next layer wants side by side is.
+    pub heads_inside: bool,
     /// The strides of the inputs, which a plan fills in.
     pub strides: Vec<SmallVec<[isize; 6]>>,
 }
@@ -83,6 +85,23 @@ impl Attention {
     /// Matrices.
     pub fn batch(&self) -> usize {
         self.lead.numel()
+    }
+
+    /// Where the logarithms of the sums start in what [`HostOp::Attention`] gives, and its length, in elements of a
+    /// type. The logarithms are f32: among numbers of 16 bits each takes the place of two.
+    pub fn packed(&self, dtype: DType) -> (usize, usize) {
+        let words = (size_of::<f32>() / dtype.size()).max(1);
+        let rows = self.batch() * self.sizes[0];
+        let start = (rows * self.sizes[3]).next_multiple_of(words);
+        (start, start + rows * words)
+    }
+
+    /// The axes in which a result of `rows` rows of `width` numbers lies in memory.
+    pub fn laid_out(&self, rows: usize, width: usize) -> Shape {
+        match &self.lead[..] {
+            &[batch, heads] if self.heads_inside => [batch, rows, heads, width].into(),
+            lead => lead.iter().copied().chain([rows, width]).collect(),
+        }
     }
 }
 

@@ -175,6 +175,8 @@ impl Fuser<'_> {
                 let h = self.find(h);
                 if h != g && self.readable_here(i, h) && self.mergeable(g, h) {
                     self.merge(g, h);
+                } else if h != g && self.absorbable(i, g, h) {
+                    self.absorb(g, h);
                 }
             }
             if let Some(row) = self.fits(i, g) {
@@ -203,6 +205,39 @@ impl Fuser<'_> {
         let small = a.items.len() + b.items.len() < self.limits.max_insts / 4
             && self.args_of(a) + self.args_of(b) <= self.limits.max_args;
         !a.opaque && !b.opaque && a.space == b.space && axes && small && (a.rank == b.rank || !lower.read_by_others)
+    }
+
+    /// Whether group `h` is a little elementwise arithmetic on stored numbers, one for each row of `g`, that item `i`
+    /// alone has asked for so far: an optimizer's decay of a bias, say, beside the sum that is the bias' gradient.
+    fn absorbable(&self, i: usize, g: usize, h: usize) -> bool {
+        let (to, from) = (&self.groups[g], &self.groups[h]);
+        let rows = to.row_shape();
+        let fits = self.fits(i, g) == Some(true)
+            && from.axes.is_none()
+            && !from.opaque
+            && !from.read_by_others
+            && to.items.len() + from.items.len() < self.limits.max_insts / 4
+            && self.args_of(to) + self.args_of(from) <= self.limits.max_args;
+        let reads = |e: &Edge| match self.at(e.base) {
+            Some((k, _)) => k == h && e.is_identity(self.items),
+            None => e.view.apply(&ViewOp::Reshape(rows.clone())).is_some(),
+        };
+        fits && self.items[i]
+            .inputs
+            .iter()
+            .all(|e| self.at(e.base).is_none_or(|p| p.0 != h) || e.is_identity(self.items))
+            && from.items.iter().all(|&k| {
+                let item = &self.items[k];
+                item.kind.is_pointwise() && item.shape.numel() == rows.numel() && item.inputs.iter().all(reads)
+            })
+    }
+
+    /// Moves everything of group `h` into the rows of `g`.
+    fn absorb(&mut self, g: usize, h: usize) {
+        for &k in &self.groups[h].items {
+            self.place[k] = Place::Group { group: g, row: true };
+        }
+        self.merge(g, h);
     }
 
     /// Buffers a group's kernel may need at the most: what it loads, and every item in case it is stored.

@@ -9,7 +9,10 @@ use crate::{
 use smallvec::SmallVec;
 use std::{
     hash::{Hash, Hasher},
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 /// A graph in order: inputs before users.
@@ -30,8 +33,8 @@ pub struct LinearNode {
     pub tensor: Tensor,
     /// Places of its inputs; none for leaves.
     pub inputs: SmallVec<[usize; 2]>,
-    /// Its value, for leaves.
-    pub value: Option<Value>,
+    /// Its value, for leaves; boxed, for most nodes are none.
+    pub value: Option<Box<Value>>,
     /// Whether somebody outside will read it.
     pub wanted: bool,
     /// Whether a later gradient may read it, should it be stored anyway.
@@ -69,11 +72,16 @@ impl Hasher for Mix {
     }
 }
 
+/// Nodes of the last graph.
+static LAST: AtomicUsize = AtomicUsize::new(0);
+
 /// Walks from `roots` to what has values, and hashes on the way.
 pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
-    let mut nodes: Vec<LinearNode> = Vec::new();
-    let mut place: IdMap<usize> = IdMap::default();
-    let mut inner_uses: Vec<usize> = Vec::new();
+    // A training step's graph is as large as the one before.
+    let expected = LAST.load(Relaxed);
+    let mut nodes: Vec<LinearNode> = Vec::with_capacity(expected);
+    let mut place: IdMap<usize> = IdMap::with_capacity_and_hasher(expected, Default::default());
+    let mut inner_uses: Vec<usize> = Vec::with_capacity(expected);
     let mut stack: Vec<(Tensor, bool)> = Vec::new();
     for root in roots {
         stack.push((root.clone(), false));
@@ -100,7 +108,7 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
                 }
             }
             let (inputs, value) = t.node().peek(|inputs, value| match value {
-                Some(v) => (SmallVec::new(), Some(v.clone())),
+                Some(v) => (SmallVec::new(), Some(Box::new(v.clone()))),
                 None => (inputs.iter().map(|i| place[&i.id()]).collect::<SmallVec<[usize; 2]>>(), None),
             });
             for &i in &inputs {
@@ -111,6 +119,7 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
             nodes.push(LinearNode { tensor: t, inputs, value, wanted: false, keep: false, scalar: 0 });
         }
     }
+    LAST.store(nodes.len(), Relaxed);
     for root in roots {
         nodes[place[&root.id()]].wanted = true;
     }

@@ -304,8 +304,11 @@ impl Lower {
             Op::Reduce { op, axes } => Kind::Reduce(*op, axes.clone()),
             Op::Gather { axis } => {
                 let x = input(self, 0);
-                let x = self.buffer(x, false, i);
                 let index = self.push(input(self, 1), 0);
+                if let Some(found) = self.gather_converted(*axis, &x, &index, shape, dtype, i) {
+                    return found;
+                }
+                let x = self.buffer(x, false, i);
                 let inputs = SmallVec::from_iter([x, index]);
                 return self.item(Kind::Gather(*axis), inputs, shape.clone(), dtype, i, None);
             }
@@ -347,6 +350,30 @@ impl Lower {
         let inputs = flat.unwrap_or(inputs);
         let all = self.moved_item(Kind::Opaque(Opaque::Cat(0)), inputs, shape.numel().into(), dtype, i);
         self.view(all, &ViewOp::Reshape(shape.clone()), i)
+    }
+
+    /// A few elements of a conversion: converted after they were looked up, so that the conversion need not be a buffer.
+    fn gather_converted(
+        &mut self,
+        axis: usize,
+        x: &Edge,
+        index: &Edge,
+        shape: &Shape,
+        dtype: DType,
+        i: usize,
+    ) -> Option<Edge> {
+        let base = &self.items[x.base];
+        let whole = matches!(base.kind, Kind::Cast) && x.is_identity(&self.items) && x.view.shape == base.shape;
+        if !whole || shape.numel() > base.shape.numel() / 4 {
+            return None;
+        }
+        let from = base.inputs[0].clone();
+        let stored = self.items[from.base].dtype;
+        let from = self.buffer(from, false, i);
+        let inputs = SmallVec::from_iter([from, index.clone()]);
+        // It is not yet what the node stands for.
+        let found = self.moved_item(Kind::Gather(axis), inputs, shape.clone(), stored, i);
+        Some(self.item(Kind::Cast, SmallVec::from_iter([found]), shape.clone(), dtype, i, None))
     }
 
     /// One more view on an edge; what strides cannot say is a copy.
@@ -404,7 +431,7 @@ impl Lower {
         let movable = base.kind.is_pointwise()
             && !e.ops.is_empty()
             && !e.is_identity(&self.items)
-            && (e.sole && !grows || self.is_uniform(e.base, 0) || self.is_free(e.base, 0))
+            && (e.sole && (!grows || self.is_small(e.base)) || self.is_uniform(e.base, 0) || self.is_free(e.base, 0))
             && !e.ops.iter().any(|o| matches!(o, ViewOp::Pad(_)))
             && depth < 32;
         if !movable {
@@ -427,6 +454,14 @@ impl Lower {
         let inputs = inputs.into_iter().map(|i| self.push(i, depth + 1)).collect();
         let edge = self.moved_item(kind, inputs, e.view.shape, dtype, node);
         Edge { sole: true, ..edge }
+    }
+
+    /// A conversion of a few stored numbers, such as a bias: converted wherever it is read, it needs no step of its own.
+    fn is_small(&self, base: usize) -> bool {
+        let item = &self.items[base];
+        matches!(item.kind, Kind::Cast)
+            && matches!(self.items[item.inputs[0].base].kind, Kind::Leaf(_))
+            && item.shape.numel() <= 1 << 14
     }
 
     /// A little arithmetic on positions, such as a causal mask: cheaper to compute again than to load.

@@ -52,6 +52,7 @@ pub struct Driver {
     pub memcpy_dtod_async: F4<u64, u64, usize, Handle>,
     pub module_load_data: F2<*mut Handle, *const c_void>,
     pub module_get_function: F3<*mut Handle, Handle, *const c_char>,
+    pub func_set_attribute: F3<Handle, c_int, c_int>,
     pub launch_kernel: LaunchKernel,
     pub event_create: F2<*mut Handle, c_uint>,
     pub event_destroy: F<Handle>,
@@ -96,6 +97,8 @@ pub const MULTIPROCESSORS: c_int = 16;
 pub const CAPABILITY_MAJOR: c_int = 75;
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`.
 pub const CAPABILITY_MINOR: c_int = 76;
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+pub const MAX_DYNAMIC_SHARED: c_int = 8;
 /// `CU_STREAM_NON_BLOCKING`.
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`: other threads may go on allocating.
@@ -142,6 +145,7 @@ impl Driver {
                 memcpy_dtod_async: lib.function(c"cuMemcpyDtoDAsync_v2")?,
                 module_load_data: lib.function(c"cuModuleLoadData")?,
                 module_get_function: lib.function(c"cuModuleGetFunction")?,
+                func_set_attribute: lib.function(c"cuFuncSetAttribute")?,
                 launch_kernel: lib.function(c"cuLaunchKernel")?,
                 event_create: lib.function(c"cuEventCreate")?,
                 event_destroy: lib.function(c"cuEventDestroy_v2")?,

@@ -2,7 +2,7 @@
 
 use crate::api::same_device;
 use crate::{
-    DType, Device, Error, ErrorKind, Result, Shape, Tensor,
+    DType, Error, ErrorKind, Result, Shape, Tensor,
     op::{HostOp, Op, ReduceOp, ScatterMode},
 };
 
@@ -65,7 +65,7 @@ impl Tensor {
     pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
         let (_, dim) = self.check_table("embedding", indices)?;
         let index = indices.as_index("embedding")?;
-        if self.device() == Device::cpu() && index.numel() > 0 {
+        if self.device().backend().limits().row_tables.contains(&self.dtype()) && index.numel() > 0 {
             let flat = index.reshape_to(&index.numel().into());
             let rows = self.make(Op::Host(HostOp::TakeRows), &[self, &flat], [index.numel(), dim].into(), self.dtype());
             return Ok(rows.reshape_to(&index.shape().inserted(index.rank(), dim)));

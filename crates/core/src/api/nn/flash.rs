@@ -12,13 +12,16 @@ use crate::{
 };
 use std::{panic::Location, sync::Arc};
 
-/// The result, if these tensors are what the kernel takes: f32 on the CPU, equal axes before the last two, no dropout,
-/// and no gradient for the mask. The composite does the rest.
+/// The result, if these tensors are what the device's kernel takes: a type of its own, equal axes before the last two,
+/// no dropout, no gradient for the mask (and none at all but on the CPU). The composite does the rest.
 #[track_caller]
 pub(super) fn fused(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptions) -> Result<Option<Tensor>> {
     let at = Location::caller();
     let lead = |t: &Tensor| Shape::from(&t.dims()[..t.rank() - 2]);
-    let simple = [q, k, v].iter().all(|t| t.device() == Device::cpu() && t.dtype() == DType::F32)
+    let (device, dtype) = (q.device(), q.dtype());
+    let on_cpu = device == Device::cpu();
+    let simple = device.backend().limits().attention.contains(&dtype)
+        && [k, v].iter().all(|t| t.device() == device && t.dtype() == dtype)
         && !options.enable_gqa
         && options.dropout_p == 0.0
         && options.dropout_mask.is_none()
@@ -33,8 +36,15 @@ pub(super) fn fused(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptio
     let end = |t: &Tensor, n: usize| t.dims()[t.rank() - n];
     let (lead, sizes) = (lead(q), [end(q, 2), end(k, 2), end(q, 1), end(v, 1)]);
     let scores: Shape = lead.iter().copied().chain([sizes[0], sizes[1]]).collect();
+    let scale = options.scale.unwrap_or(1.0 / (sizes[2] as f64).sqrt()) as f32;
+    // What a GPU's kernel is made for.
+    let usual = lead.rank() <= 2 && sizes[2] == sizes[3] && sizes[2] <= 128 && scale > 0.0 && scale.is_finite();
+    if !on_cpu && !usual {
+        return Ok(None);
+    }
     let mask = match &options.attn_mask {
         None => None,
+        Some(_) if !on_cpu => return Ok(None),
         Some(m) if matches!(m.dtype(), DType::Bool | DType::F32) && !m.requires_grad() => {
             same_device("scaled_dot_product_attention", &[q, m])?;
             if !m.shape().expands_to(&scores) {
@@ -44,19 +54,23 @@ pub(super) fn fused(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptio
         }
         Some(_) => return Ok(None),
     };
-    let scale = options.scale.unwrap_or(1.0 / (sizes[2] as f64).sqrt()) as f32;
-    let (causal, masked) = (options.is_causal, mask.is_some());
-    let spec = Arc::new(Attention { lead, sizes, scale: scale.to_bits(), causal, masked, strides: vec![] });
+    let (causal, masked, heads_inside) = (options.is_causal, mask.is_some(), !on_cpu);
+    let spec = Attention { lead, sizes, scale: scale.to_bits(), causal, masked, heads_inside, strides: vec![] };
+    let spec = Arc::new(spec);
     let inputs: Vec<&Tensor> = [q, k, v].into_iter().chain(&mask).collect();
     let constants: Vec<Tensor> = inputs.iter().map(|t| t.detach()).collect();
-    let n = spec.batch() * sizes[0] * sizes[3];
-    let flat: Shape = (n + spec.batch() * sizes[0]).into();
-    let packed = q.make(Op::Host(HostOp::Attention(spec.clone())), &refs(&constants), flat, DType::F32);
-    let shape: Shape = spec.lead.iter().copied().chain([sizes[0], sizes[3]]).collect();
-    let out = packed.sliced(0, 0, 1, n).reshape_to(&shape);
+    let flat: Shape = spec.packed(dtype).1.into();
+    let packed = q.make(Op::Host(HostOp::Attention(spec.clone())), &refs(&constants), flat, dtype);
+    let out = part(&spec, &packed, 0, sizes[0], sizes[3])?;
     let options = AttentionOptions { attn_mask: None, ..options.clone() };
     let all: Vec<&Tensor> = inputs.into_iter().chain([&packed]).collect();
     Ok(Some(with_vjp(Arc::new(Backward { spec, options }), &out, &all, at)))
+}
+
+/// `[.., rows, width]` from element `from` of a flat result on, as the routine has laid it out.
+fn part(spec: &Attention, flat: &Tensor, from: usize, rows: usize, width: usize) -> Result<Tensor> {
+    let laid_out = flat.sliced(0, from, 1, spec.batch() * rows * width).reshape_to(&spec.laid_out(rows, width));
+    if spec.heads_inside && spec.lead.rank() == 2 { laid_out.transpose(1, 2) } else { Ok(laid_out) }
 }
 
 fn refs(all: &[Tensor]) -> Vec<&Tensor> {
@@ -86,15 +100,15 @@ impl VjpRule for Backward {
         let constants: Vec<Tensor> = given.iter().chain([packed, grad]).map(|t| t.detach()).collect();
         let counts = [0, 1, 2].map(|i| given[i].numel());
         let op = Op::Host(HostOp::AttentionGrad(self.spec.clone()));
-        let flat = grad.make(op, &refs(&constants), counts.iter().sum::<usize>().into(), DType::F32);
+        let flat = grad.make(op, &refs(&constants), counts.iter().sum::<usize>().into(), grad.dtype());
         // Differentiated again, it is what the composite's gradient is.
-        let rule = Twice { options: self.options.clone() };
+        let rule = Twice { spec: self.spec.clone(), options: self.options.clone() };
         let all: Vec<&Tensor> = [grad].into_iter().chain(given).collect();
         let flat = with_vjp(Arc::new(rule), &flat, &all, grad.location());
         let mut from = 0;
         let mut parts = vec![];
         for (x, n) in given.iter().zip(counts) {
-            parts.push(Some(flat.sliced(0, from, 1, n).reshape_to(x.shape())));
+            parts.push(Some(part(&self.spec, &flat, from, x.dims()[x.rank() - 2], x.dims()[x.rank() - 1])?));
             from += n;
         }
         parts.resize(inputs.len(), None);
@@ -104,6 +118,7 @@ impl VjpRule for Backward {
 
 /// Gradients of the gradients, from (gradient, q, k, v[, mask]).
 struct Twice {
+    spec: Arc<Attention>,
     options: AttentionOptions,
 }
 
@@ -124,12 +139,12 @@ impl VjpRule for Twice {
             let first = grad_of(&[(&y, &g_own)], &refs(&own[..3]))?;
             let mut outputs = vec![];
             let mut from = 0;
-            for (part, x) in first.iter().zip(&own) {
-                let n = x.numel();
-                if let Some(part) = part {
-                    outputs.push((part.clone(), grad.sliced(0, from, 1, n).reshape_to(x.shape())));
+            for (y, x) in first.iter().zip(&own) {
+                if let Some(y) = y {
+                    let g = part(&self.spec, grad, from, x.dims()[x.rank() - 2], x.dims()[x.rank() - 1])?;
+                    outputs.push((y.clone(), g));
                 }
-                from += n;
+                from += x.numel();
             }
             let pairs: Vec<(&Tensor, &Tensor)> = outputs.iter().map(|(y, g)| (y, g)).collect();
             let targets: Vec<&Tensor> = [&g_own].into_iter().chain(&own[..3]).collect();

@@ -1,5 +1,6 @@
 //! The CPU: kernels interpreted in SIMD blocks, a caching allocator, and the numerics crate for the rest.
 
+mod attention16;
 mod copy;
 mod exec;
 mod fold;
@@ -38,7 +39,14 @@ pub fn backend() -> &'static dyn Backend {
     static CPU: OnceLock<Cpu> = OnceLock::new();
     CPU.get_or_init(|| Cpu {
         pool: pool::Pool::default(),
-        limits: Limits { max_args: 256, max_insts: 256, dtypes: DType::ALL.to_vec(), max_buffer: isize::MAX as usize },
+        limits: Limits {
+            max_args: 256,
+            max_insts: 256,
+            dtypes: DType::ALL.to_vec(),
+            max_buffer: isize::MAX as usize,
+            attention: vec![DType::F32],
+            row_tables: DType::ALL.to_vec(),
+        },
     })
 }
 
