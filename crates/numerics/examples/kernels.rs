@@ -7,6 +7,8 @@ use gradus_numerics::conv::{ConvParams, conv_forward, conv_input_grad, conv_weig
 use gradus_numerics::gemm::{Dims, Layout, Operand, gemm, gemm_fused};
 use gradus_numerics::pool::{Pool, Window, max_pool, max_pool_grad};
 use gradus_numerics::scatter::{Negative, select_rows};
+use gradus_numerics::tasks::for_tasks;
+use gradus_numerics::transpose::Transposition;
 use gradus_numerics::{Activation, Epilogue, Lanes};
 use std::time::Instant;
 
@@ -240,6 +242,47 @@ fn tables(filter: &str) {
     println!("{:30} forward {f:8.3}", "embedding");
 }
 
+/// Memory as the engine's allocator gives it: aligned, on huge pages where there are some. It stays
+/// for the length of the program.
+fn buffer(n: usize) -> &'static mut [f32] {
+    unsafe extern "C" {
+        fn madvise(addr: *mut u8, len: usize, advice: i32) -> i32;
+    }
+    let bytes = (4 * n).next_multiple_of(2 << 20);
+    let Ok(layout) = std::alloc::Layout::from_size_align(bytes, 2 << 20) else { return &mut [] };
+    // SAFETY: the size is not zero; the advice changes no content; zeros are numbers.
+    unsafe {
+        let p = std::alloc::alloc(layout);
+        madvise(p, bytes, 14);
+        p.write_bytes(0, bytes);
+        std::slice::from_raw_parts_mut(p.cast(), n)
+    }
+}
+
+fn copies(filter: &str) {
+    for (planes, n, m) in [(1, 4096, 4096), (1, 1000, 3000), (64, 64, 784), (96, 64, 128)] {
+        let name = format!("transpose {planes} {n} {m}");
+        if !name.contains(filter) {
+            continue;
+        }
+        let (x, y) = (buffer(planes * n * m), buffer(planes * n * m));
+        x.copy_from_slice(&random(x.len(), 1));
+        let out = y.as_mut_ptr() as usize;
+        for stream in [false, true] {
+            let f = time(|| {
+                let strips = n.div_ceil(64);
+                for_tasks(planes * strips, true, |t| {
+                    let (plane, c) = (t / strips * n * m, t % strips * 64);
+                    let t = Transposition { rows: m, columns: 64.min(n - c), from: m as isize, to: n as isize };
+                    // SAFETY: tasks write different columns of `y`, which has this size.
+                    unsafe { t.run(x.as_ptr().add(plane + c * m), (out as *mut f32).add(plane + c), stream) };
+                });
+            });
+            println!("{name:30} past the caches {stream:5} {f:8.3}");
+        }
+    }
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let threads = args.get(1).and_then(|a| a.parse().ok()).unwrap_or(1);
@@ -252,6 +295,7 @@ fn main() {
             pools(filter);
             products(filter);
             tables(filter);
+            copies(filter);
         }),
         Err(e) => eprintln!("{e}"),
     }

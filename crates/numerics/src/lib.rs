@@ -22,6 +22,7 @@
 //! | [`scatter`] | scatter, gather and row updates with checked indices |
 //! | [`linalg`] | factorizations and solvers on batches of matrices |
 //! | [`tasks`] | loops over threads that wait awake |
+//! | [`transpose`] | copies that exchange axes |
 
 pub mod attention;
 pub mod conv;
@@ -39,6 +40,7 @@ mod scratch;
 mod simd;
 pub mod sort;
 pub mod tasks;
+pub mod transpose;
 pub mod unique;
 
 pub use element::{Num, Order, Real};

@@ -124,7 +124,7 @@ pub fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
         let (x, values) = (&x[i * plane..][..plane], &values[i * plane..][..plane]);
         if same {
             // SAFETY: the plane and its outputs have the sizes of `p`.
-            return unsafe { forward(isa, p, x, y) };
+            return unsafe { if p.is_pairs() { pairs(isa, p, x, y) } else { forward(isa, p, x, y) } };
         }
         let [h, w] = &p.windows;
         for (oh, y) in y.chunks_exact_mut(w.out).enumerate().take(h.out) {
@@ -254,6 +254,43 @@ unsafe fn forward_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
 }
 dispatch!(unsafe fn forward = forward_body(p: &Pool, x: &[f32], y: &mut [f32]));
 
+/// How many numbers ahead of what is read lines are asked for: the hardware stops at pages' ends.
+const AHEAD: usize = 768;
+
+/// Elements 0, 2, .. and 1, 3, .. of `2 n`.
+#[inline(always)]
+unsafe fn pair<S: Simd>(from: *const f32, n: usize) -> (S::V, S::V) {
+    // SAFETY: the caller gives that many.
+    unsafe {
+        let next = from.wrapping_add(S::LANES);
+        S::prefetch(from.wrapping_add(AHEAD));
+        S::prefetch(next.wrapping_add(AHEAD));
+        let (first, second) = ((2 * n).min(S::LANES), (2 * n).saturating_sub(S::LANES));
+        let (a, b) = (S::load_first(from, first), S::load_first(next, second));
+        (S::evens(a, b), S::odds(a, b))
+    }
+}
+
+/// One plane of maxima of pairs by pairs.
+#[inline(always)]
+unsafe fn pairs_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
+    let [h, w] = &p.windows;
+    for oh in 0..h.out {
+        for ow in (0..w.out).step_by(S::LANES) {
+            let n = (w.out - ow).min(S::LANES);
+            // SAFETY: `2 n` elements of two rows from here on are inside, and `n` outputs.
+            unsafe {
+                let top = x.as_ptr().add(2 * oh * w.n + 2 * ow);
+                let (a, b) = pair::<S>(top, n);
+                let (c, d) = pair::<S>(top.wrapping_add(w.n), n);
+                let best = later::<S>(later::<S>(later::<S>(a, b).1, c).1, d).1;
+                S::store_first(y.as_mut_ptr().add(oh * w.out + ow), best, n);
+            }
+        }
+    }
+}
+dispatch!(unsafe fn pairs = pairs_body(p: &Pool, x: &[f32], y: &mut [f32]));
+
 /// One plane of gradients for pairs by pairs.
 #[inline(always)]
 unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
@@ -272,12 +309,8 @@ unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [
             unsafe {
                 let (top, low) = (rows + 2 * ow, rows + w.n + 2 * ow);
                 let (first, second) = ((2 * n).min(S::LANES), (2 * n).saturating_sub(S::LANES));
-                let pair = |at: usize| {
-                    let from = x.as_ptr().add(at);
-                    let (a, b) = (S::load_first(from, first), S::load_first(from.wrapping_add(S::LANES), second));
-                    (S::evens(a, b), S::odds(a, b))
-                };
-                let ((a, b), (c, d)) = (pair(top), pair(low));
+                let (a, b) = pair::<S>(x.as_ptr().add(top), n);
+                let (c, d) = pair::<S>(x.as_ptr().add(low), n);
                 let (take_b, ab) = later::<S>(a, b);
                 let (take_c, abc) = later::<S>(ab, c);
                 let (take_d, _) = later::<S>(abc, d);

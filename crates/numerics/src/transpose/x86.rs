@@ -1,0 +1,146 @@
+//! Blocks of 16 by 16 (of 8 by 8 for eight bytes) elements in AVX-512's registers.
+
+use super::Transposition;
+use std::arch::x86_64::*;
+
+/// The side of a block of elements of this size; zero where there is none.
+pub(super) fn side<T>() -> usize {
+    match size_of::<T>() {
+        1 | 2 | 4 => 16,
+        8 => 8,
+        _ => 0,
+    }
+}
+
+/// Transposes blocks of whole sides: `whole` columns and rows.
+///
+/// # Safety
+///
+/// AVX-512 is there, the blocks lie in their arrays, and with `stream` lines of the target are
+/// aligned.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) unsafe fn blocks<T>(
+    t: &Transposition,
+    whole: (usize, usize),
+    source: *const T,
+    target: *mut T,
+    stream: bool,
+) {
+    let side = side::<T>();
+    for r in (0..whole.1).step_by(side) {
+        for c in (0..whole.0).step_by(side) {
+            let from = source.wrapping_offset(c as isize * t.from + r as isize);
+            let to = target.wrapping_offset(r as isize * t.to + c as isize);
+            // SAFETY: the caller's promise.
+            unsafe {
+                match size_of::<T>() {
+                    1 => bytes(from.cast(), t.from, to.cast(), t.to),
+                    2 => words(from.cast(), t.from, to.cast(), t.to),
+                    4 => singles(from.cast(), t.from, to.cast(), t.to, stream),
+                    _ => doubles(from.cast(), t.from, to.cast(), t.to, stream),
+                }
+            }
+        }
+    }
+    if stream {
+        // Such stores are seen by other threads only after this.
+        _mm_sfence();
+    }
+}
+
+/// Transposes 16 by 16 numbers in registers.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn turn16(mut v: [__m512i; 16]) -> [__m512i; 16] {
+    // Within 128 bits first, by pairs of rows and pairs of pairs; then 128 bits as they are.
+    for i in (0..16).step_by(2) {
+        (v[i], v[i + 1]) = (_mm512_unpacklo_epi32(v[i], v[i + 1]), _mm512_unpackhi_epi32(v[i], v[i + 1]));
+    }
+    let mut w = v;
+    for i in (0..16).step_by(4) {
+        w[i] = _mm512_unpacklo_epi64(v[i], v[i + 2]);
+        w[i + 1] = _mm512_unpackhi_epi64(v[i], v[i + 2]);
+        w[i + 2] = _mm512_unpacklo_epi64(v[i + 1], v[i + 3]);
+        w[i + 3] = _mm512_unpackhi_epi64(v[i + 1], v[i + 3]);
+    }
+    for i in 0..4 {
+        v[i] = _mm512_shuffle_i32x4::<0x88>(w[i], w[i + 4]);
+        v[i + 4] = _mm512_shuffle_i32x4::<0xdd>(w[i], w[i + 4]);
+        v[i + 8] = _mm512_shuffle_i32x4::<0x88>(w[i + 8], w[i + 12]);
+        v[i + 12] = _mm512_shuffle_i32x4::<0xdd>(w[i + 8], w[i + 12]);
+    }
+    for i in 0..8 {
+        w[i] = _mm512_shuffle_i32x4::<0x88>(v[i], v[i + 8]);
+        w[i + 8] = _mm512_shuffle_i32x4::<0xdd>(v[i], v[i + 8]);
+    }
+    w
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn singles(from: *const i32, step: isize, to: *mut i32, to_step: isize, stream: bool) {
+    // SAFETY: the caller gives 16 rows of 16 numbers on both sides.
+    unsafe {
+        let v = turn16(std::array::from_fn(|i| _mm512_loadu_si512(from.offset(i as isize * step).cast())));
+        for (i, v) in v.into_iter().enumerate() {
+            let to = to.offset(i as isize * to_step);
+            if stream {
+                _mm512_stream_si512(to.cast(), v);
+            } else {
+                _mm512_storeu_si512(to.cast(), v);
+            }
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn words(from: *const i16, step: isize, to: *mut i16, to_step: isize) {
+    // SAFETY: as above.
+    unsafe {
+        let row = |i: usize| _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.offset(i as isize * step).cast()));
+        for (i, v) in turn16(std::array::from_fn(row)).into_iter().enumerate() {
+            _mm256_storeu_si256(to.offset(i as isize * to_step).cast(), _mm512_cvtepi32_epi16(v));
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn bytes(from: *const i8, step: isize, to: *mut i8, to_step: isize) {
+    // SAFETY: as above.
+    unsafe {
+        let row = |i: usize| _mm512_cvtepu8_epi32(_mm_loadu_si128(from.offset(i as isize * step).cast()));
+        for (i, v) in turn16(std::array::from_fn(row)).into_iter().enumerate() {
+            _mm_storeu_si128(to.offset(i as isize * to_step).cast(), _mm512_cvtepi32_epi8(v));
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn doubles(from: *const i64, step: isize, to: *mut i64, to_step: isize, stream: bool) {
+    // SAFETY: the caller gives 8 rows of 8 numbers on both sides.
+    unsafe {
+        let mut v: [__m512i; 8] = std::array::from_fn(|i| _mm512_loadu_si512(from.offset(i as isize * step).cast()));
+        // Interleaving vectors i and i + 4 rotates the six bits of an element's place by one.
+        let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+        let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+        for _ in 0..3 {
+            let mut w = v;
+            for i in 0..4 {
+                w[2 * i] = _mm512_permutex2var_epi64(v[i], low, v[i + 4]);
+                w[2 * i + 1] = _mm512_permutex2var_epi64(v[i], high, v[i + 4]);
+            }
+            v = w;
+        }
+        for (i, v) in v.into_iter().enumerate() {
+            let to = to.offset(i as isize * to_step);
+            if stream {
+                _mm512_stream_si512(to.cast(), v);
+            } else {
+                _mm512_storeu_si512(to.cast(), v);
+            }
+        }
+    }
+}
