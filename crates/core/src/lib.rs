@@ -23,6 +23,6 @@ pub use autocast::{autocast, autocast_dtype};
 pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, ErrorKind, Result};
-pub use graph::{Tensor, VarId, enable_grad, is_grad_enabled, live_bytes, live_nodes, no_grad};
+pub use graph::{Tensor, VarId, enable_grad, is_grad_enabled, live_bytes, live_nodes, no_grad, share_scalars};
 pub use shape::{Axes, Shape};
 pub use view::{Bound, View, ViewOp};

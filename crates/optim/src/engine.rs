@@ -1,7 +1,7 @@
 //! Groups of variables under a rule: stepping, and saving and loading the state.
 
 use crate::{Field, Optimizer, Rule, Slot};
-use gradus_core::{Error, ErrorKind, Result, Tensor, grad::Gradients, no_grad, plan::Explanation};
+use gradus_core::{Error, ErrorKind, Result, Tensor, grad::Gradients, no_grad, plan::Explanation, share_scalars};
 use gradus_io::{Meta, StateDict, Stateful};
 use std::collections::HashSet;
 
@@ -128,7 +128,7 @@ impl<R: Rule> Optimizer for Optim<R> {
         no_grad(|| {
             // Initial values that nothing has read yet: computed first, so that the first step's plan serves all.
             Tensor::eval_all(&self.each().map(|(p, _)| p).collect::<Vec<_>>())?;
-            let next = self.next(grads)?;
+            let next = share_scalars(|| self.next(grads))?;
             let losses = grads.losses();
             Tensor::eval_all(&results(&next).into_iter().chain(&losses).collect::<Vec<_>>())?;
             for n in next {

@@ -134,13 +134,7 @@ fn train(gpu: &Gpu, name: &str, s: &Sizes) -> Result<()> {
     let v = s.vocabulary as i64;
     let (x, y) = (gpu.labels(&[s.batch, s.time], v)?, gpu.labels(&[s.batch, s.time], v)?);
     gpu.reset_peak()?;
-    let (ms, host) = gpu.median(20, 6, || {
-        let loss = model.loss(&x, &y)?;
-        if std::env::var_os("GRADUS_EARLY").is_some() {
-            loss.eval()?;
-        }
-        adam.step(&loss.backward()?)
-    })?;
+    let (ms, host) = gpu.median(20, 6, || adam.step(&model.loss(&x, &y)?.backward()?))?;
     let Some(peak) = gpu.peak()? else { return Ok(()) };
     let rate = (s.batch * s.time) as f64 / ms * 1e3;
     println!(

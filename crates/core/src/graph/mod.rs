@@ -13,12 +13,15 @@
 //! built before it.
 
 pub(crate) mod node;
+mod scalars;
 mod tensor;
 mod value;
 mod var;
 mod walk;
 
 pub use node::{Node, live_nodes};
+pub use scalars::share_scalars;
+pub(crate) use scalars::shared;
 pub use tensor::Tensor;
 pub use value::{Buffer, Value, live_bytes};
 pub(crate) use var::take_unsettled;

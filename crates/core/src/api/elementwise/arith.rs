@@ -3,6 +3,7 @@
 use crate::api::{broadcast_all, promote, same_device};
 use crate::{
     DType, Error, Result, Scalar, Tensor,
+    graph::shared,
     op::ewise::{self, Ewise, Kind},
 };
 
@@ -34,7 +35,7 @@ pub(crate) fn binary_scalar(row: &'static Ewise, a: &Tensor, b: Scalar, swapped:
         Kind::Logic => DType::Bool,
         Kind::Arith | Kind::Compare | Kind::Bits | Kind::Select => b.promote_with(a.dtype()),
     };
-    let b = Tensor::constant(b, work, a.device());
+    let b = shared(b, work, a.device(), a.shape());
     let a = a.to_dtype(work);
     if swapped { binary(row, &b, &a) } else { binary(row, &a, &b) }
 }
