@@ -142,7 +142,7 @@ fn attentions(filter: &str) {
             if !name.contains(filter) {
                 continue;
             }
-            let a = Attention { batch: b, queries: t, keys: t, width: d, value: d, scale: 0.1, causal };
+            let a = Attention { batch: b, queries: t, keys: t, width: d, value: d, scale: 0.1, causal, heads: 1 };
             let n = b * t * d;
             let data: Vec<Vec<f32>> = (0..4).map(|i| random(n, i)).collect();
             let starts: Vec<usize> = (0..b).map(|i| i * t * d).collect();

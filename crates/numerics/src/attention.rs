@@ -108,12 +108,20 @@ pub struct Attention {
     pub scale: f32,
     /// A query sees the keys up to its own position only.
     pub causal: bool,
+    /// Results lie as `[batch / heads, rows, heads, numbers]`: one matrix after the other where this is 1.
+    pub heads: usize,
 }
 
 /// Keys that are taken at once.
 const CHUNK: usize = 512;
 
 impl Attention {
+    /// Where matrix `i` of a result begins, of this many rows and numbers a row, and the numbers from row to row.
+    fn place(&self, i: usize, rows: usize, width: usize) -> (usize, usize) {
+        let heads = self.heads.max(1);
+        ((i / heads * rows * heads + i % heads) * width, heads * width)
+    }
+
     /// Queries of a block.
     fn block(&self) -> usize {
         if self.causal { 32 } else { 64 }
@@ -139,12 +147,12 @@ fn pitch(n: usize) -> usize {
     n.div_ceil(16) / 2 * 32 + 16
 }
 
-/// Attention into `out` (`[batch, queries, value]`), and the logarithm of each row's sum of
+/// Attention into `out` (`[batch, queries, value]`, with one head), and the logarithm of each row's sum of
 /// exponentials into `sums` (`[batch, queries]`). A query that sees no key gets zeros.
 ///
 /// ```
 /// use gradus_numerics::attention::{Attention, Rows, attention};
-/// let a = Attention { batch: 1, queries: 2, keys: 2, width: 1, value: 1, scale: 1.0, causal: true };
+/// let a = Attention { batch: 1, queries: 2, keys: 2, width: 1, value: 1, scale: 1.0, causal: true, heads: 1 };
 /// let (q, v) = ([1.0, 1.0], [2.0, 4.0]);
 /// let (q, v) = (Rows { data: &q, starts: &[0], row: 1 }, Rows { data: &v, starts: &[0], row: 1 });
 /// let (mut out, mut sums) = ([0.0; 2], [0.0; 2]);
@@ -175,6 +183,7 @@ fn forward(
     sums: &mut [f32],
 ) {
     a.check(&q, &k, &v, mask.as_ref());
+    assert!(a.batch.is_multiple_of(a.heads.max(1)), "whole heads");
     assert_eq!(out.len(), a.batch * a.queries * a.value, "the result's size");
     assert_eq!(sums.len(), a.batch * a.queries, "the sums' size");
     if out.is_empty() && sums.is_empty() {
@@ -203,7 +212,9 @@ fn forward(
             let at = i * a.queries + first;
             // SAFETY: blocks are inside the arrays, and tasks write different ones.
             unsafe {
-                let state = rows::State { out: out.ptr().add(at * a.value), sums: sums.ptr().add(at) };
+                let (start, pitch) = a.place(i, a.queries, a.value);
+                let out = out.ptr().add(start + first * pitch);
+                let state = rows::State { out, pitch, sums: sums.ptr().add(at) };
                 let query = q.matrix(i).wrapping_add(first * q.row);
                 let value = v.matrix(i);
                 forward_block(
@@ -276,7 +287,7 @@ unsafe fn forward_block(
                 }
                 let extra = mask.as_ref().map(|_| &added[..valid]);
                 let s = rows::Row { scores: scores.as_mut_ptr().add(r * row), valid, n, scale: a.scale };
-                let out = state.out.add(r * a.value);
+                let out = state.out.add(r * state.pitch);
                 rows::softmax(isa, s, extra, &mut maxima[r], &mut totals[r], out, if from > 0 { a.value } else { 0 });
             }
             product(
@@ -290,7 +301,7 @@ unsafe fn forward_block(
                     b: value.0.wrapping_add(from * value.1),
                     b_row: value.1,
                     c: state.out,
-                    c_row: a.value,
+                    c_row: state.pitch,
                     add: from > 0,
                 },
             );
@@ -302,7 +313,7 @@ unsafe fn forward_block(
     }
     for r in 0..count {
         // SAFETY: as above.
-        unsafe { rows::finish(isa, state.out.add(r * a.value), a.value, maxima[r], totals[r], state.sums.add(r)) };
+        unsafe { rows::finish(isa, state.out.add(r * state.pitch), a.value, maxima[r], totals[r], state.sums.add(r)) };
     }
 }
 

@@ -36,7 +36,10 @@ pub(super) fn join(x: &Tensor, mut pieces: Vec<Piece>) -> Result<Option<Tensor>>
     let mut places: Vec<(usize, usize)> = pieces.iter().map(|p| (p.start, p.start + p.len())).collect();
     places.sort_unstable();
     let disjoint = places.windows(2).all(|w| w[0].1 <= w[1].0);
-    if pieces.len() <= FEW || !disjoint || pieces.iter().any(|p| p.axis != axis) {
+    let covered: usize = places.iter().map(|p| p.1 - p.0).sum();
+    // Parts that are all of it are computed where they belong: nothing is added, nothing padded.
+    let whole = pieces.len() > 1 && covered == x.dims()[axis];
+    if (pieces.len() <= FEW && !whole) || !disjoint || pieces.iter().any(|p| p.axis != axis) {
         let mut sum: Option<Tensor> = None;
         for p in pieces {
             let part = unslice(&p.grad, p.axis, p.start, 1, p.len(), x.dims()[p.axis])?;

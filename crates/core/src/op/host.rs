@@ -87,6 +87,11 @@ impl Attention {
         self.lead.numel()
     }
 
+    /// Heads that lie side by side in a row of the results.
+    pub fn heads(&self) -> usize {
+        if self.heads_inside && self.lead.rank() == 2 { self.lead[1] } else { 1 }
+    }
+
     /// Where the logarithms of the sums start in what [`HostOp::Attention`] gives, and its length, in elements of a
     /// type. The logarithms are f32: among numbers of 16 bits each takes the place of two.
     pub fn packed(&self, dtype: DType) -> (usize, usize) {

@@ -1,7 +1,9 @@
 //! Plans by structure.
 
 use super::{
-    batch, codegen, fuse,
+    batch, codegen,
+    codegen::Within,
+    fuse,
     linear::Linear,
     lower::{self, Item, Kind, Lowered, Opaque},
     memory::{self, Lifetime},
@@ -70,13 +72,14 @@ fn make(graph: &Linear) -> Result<Plan> {
             outlives[item.inputs[0].base] = true;
         }
     }
-    b.place_parts(&fused.stored, &outlives);
+    let within = codegen::within(&lowered.items, &fused, &outlives);
+    b.place_parts(&fused.stored, &outlives, &within);
     let mut steps = vec![];
     let mut made = fused
         .groups
         .iter()
         .enumerate()
-        .map(|(g, group)| (!group.opaque).then(|| codegen::generate(&lowered.items, &fused, g)))
+        .map(|(g, group)| (!group.opaque).then(|| codegen::generate(&lowered.items, &fused, &within, g)))
         .collect::<Vec<_>>();
     for batch in batch::batches(&lowered, &fused, &made) {
         let at = steps.len();
@@ -87,11 +90,11 @@ fn make(graph: &Linear) -> Result<Plan> {
                 if lowered.items[i].is_after() {
                     b.buffer[i] = Some(b.buffer_of(lowered.items[i].inputs[0].base)?);
                 } else if fused.stored[i] {
-                    b.define(i, &outlives, at);
+                    b.define(within[i].as_ref().map_or(i, |w| w.whole), &outlives, at);
                 }
             }
             let Some(made) = made[g].take() else {
-                b.opaque(group.items[0], graph.device, &mut steps)?;
+                b.opaque(group.items[0], graph.device, &within, &mut steps)?;
                 continue;
             };
             let args = made.args.iter().map(|&i| b.reference(i, 0, at)).collect::<Result<_>>()?;
@@ -191,7 +194,7 @@ impl Builder<'_> {
     }
 
     /// Finds the items that can be computed where they are to be joined with others, without a copy.
-    fn place_parts(&mut self, stored: &[bool], outlives: &[bool]) {
+    fn place_parts(&mut self, stored: &[bool], outlives: &[bool], within: &[Option<Within>]) {
         for (c, cat) in self.items.iter().enumerate() {
             if !matches!(cat.kind, Kind::Opaque(Opaque::Cat(0))) || cat.shape.rank() != 1 || !stored[c] {
                 continue;
@@ -201,7 +204,7 @@ impl Builder<'_> {
                 let i = e.base;
                 // One that is joined itself may hold parts of its own.
                 let joined = matches!(self.items[i].kind, Kind::Opaque(Opaque::Cat(_) | Opaque::After));
-                let own = stored[i] && !outlives[i] && !joined && self.inside[i].is_none();
+                let own = stored[i] && !outlives[i] && !joined && self.inside[i].is_none() && within[i].is_none();
                 // Parts begin where buffers may.
                 let aligned = (from * cat.dtype.size()).is_multiple_of(64);
                 if own && aligned && e.is_identity(self.items) {
@@ -242,12 +245,12 @@ impl Builder<'_> {
         Ok(Ref { buffer, offset })
     }
 
-    fn opaque(&mut self, i: usize, device: Device, steps: &mut Vec<Step>) -> Result<()> {
+    fn opaque(&mut self, i: usize, device: Device, within: &[Option<Within>], steps: &mut Vec<Step>) -> Result<()> {
         let item = &self.items[i];
         let at = steps.len();
         let Kind::Opaque(kind) = &item.kind else { return Ok(()) };
         match kind {
-            Opaque::Cat(axis) => return self.cat(i, *axis, device, steps),
+            Opaque::Cat(axis) => return self.cat(i, *axis, device, within, steps),
             Opaque::After => return Ok(()),
             Opaque::Matmul | Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_) => {}
         }
@@ -295,7 +298,14 @@ impl Builder<'_> {
     }
 
     /// One copy for each input that is not in its place already.
-    fn cat(&mut self, i: usize, axis: usize, device: Device, steps: &mut Vec<Step>) -> Result<()> {
+    fn cat(
+        &mut self,
+        i: usize,
+        axis: usize,
+        device: Device,
+        within: &[Option<Within>],
+        steps: &mut Vec<Step>,
+    ) -> Result<()> {
         let item = &self.items[i];
         let strides = item.shape.strides();
         let flat = item.shape.rank() == 1;
@@ -303,7 +313,7 @@ impl Builder<'_> {
         let mut parts = vec![];
         for e in &item.inputs {
             let n = e.view.shape[axis];
-            let there = self.inside[e.base] == Some((i, from as usize));
+            let there = self.inside[e.base] == Some((i, from as usize)) || within[e.base].is_some();
             if e.view.shape.numel() > 0 && !there {
                 // Where all are contiguous, the copies differ in nothing but their lengths.
                 let at = if flat { e.view.offset } else { 0 };

@@ -2,7 +2,7 @@
 
 use super::{
     fuse::{Fused, Group, Place},
-    lower::{Edge, Item, Kind},
+    lower::{Edge, Item, Kind, Opaque},
 };
 use crate::{
     DType, Shape,
@@ -22,14 +22,56 @@ pub struct Generated {
     pub params: Vec<usize>,
 }
 
+/// Where an item is written that is only there to be joined with others: into the joined one.
+pub struct Within {
+    /// The joined item.
+    pub whole: usize,
+    /// Its elements there, under the space of the group that computes them.
+    pub view: View,
+}
+
+/// The items that only a join reads, and that loops of ours compute.
+pub fn within(items: &[Item], fused: &Fused, outlives: &[bool]) -> Vec<Option<Within>> {
+    let mut out: Vec<Option<Within>> = (0..items.len()).map(|_| None).collect();
+    let mut readers = vec![0usize; items.len()];
+    let group = |i: usize| match fused.place[i] {
+        Place::Group { group, row } => Some((group, row)),
+        Place::Dead | Place::Source => None,
+    };
+    for (i, item) in items.iter().enumerate().filter(|(i, _)| group(*i).is_some()) {
+        let outside = item.inputs.iter().filter(|e| group(e.base).map(|g| g.0) != group(i).map(|g| g.0));
+        outside.for_each(|e| readers[e.base] += 1);
+    }
+    for (c, cat) in items.iter().enumerate().filter(|(c, _)| fused.stored[*c]) {
+        let Kind::Opaque(Opaque::Cat(axis)) = cat.kind else { continue };
+        let strides = cat.shape.strides();
+        let mut from = 0;
+        for e in &cat.inputs {
+            let i = e.base;
+            let at = from as isize * strides[axis];
+            from += e.view.shape[axis];
+            let (Some((g, row)), true) = (group(i), e.is_identity(items)) else { continue };
+            let alone = readers[i] == 1 && fused.stored[i] && !outlives[i] && !fused.groups[g].opaque;
+            if !alone || e.view.shape.numel() == 0 {
+                continue;
+            }
+            let space = if row { fused.groups[g].row_shape() } else { fused.groups[g].space.clone() };
+            let there = View { shape: e.view.shape.clone(), strides: strides.clone(), offset: at, ..e.view.clone() };
+            out[i] = there.apply(&ViewOp::Reshape(space)).map(|view| Within { whole: c, view });
+        }
+    }
+    out
+}
+
 /// Writes the kernel of group `g`.
-pub fn generate(items: &[Item], fused: &Fused, g: usize) -> Generated {
+pub fn generate(items: &[Item], fused: &Fused, within: &[Option<Within>], g: usize) -> Generated {
     let group = &fused.groups[g];
     let axes = group.axes.clone().unwrap_or_default();
     let kept: Vec<usize> = (0..group.space.rank()).filter(|d| !axes.contains(d)).collect();
     let mut c = Codegen {
         items,
         fused,
+        within,
         g,
         group,
         axes_order: kept.iter().chain(axes.iter()).copied().collect(),
@@ -94,6 +136,7 @@ fn order(items: &[Item], group: &Group) -> Order {
 struct Codegen<'a> {
     items: &'a [Item],
     fused: &'a Fused,
+    within: &'a [Option<Within>],
     g: usize,
     group: &'a Group,
     /// Axes of the space in kernel order: kept ones, then reduced ones.
@@ -123,8 +166,12 @@ impl Codegen<'_> {
         self.values.insert(i, value);
         if self.fused.stored[i] {
             let shape = if row { self.group.row_shape() } else { self.group.space.clone() };
-            let access = self.access(&View::contiguous(&shape));
-            let arg = self.arg(i, item.dtype, true);
+            let (to, view) = match &self.within[i] {
+                Some(w) => (w.whole, w.view.clone()),
+                None => (i, View::contiguous(&shape)),
+            };
+            let access = self.access(&view);
+            let arg = self.arg(to, item.dtype, true);
             let level = match (row, self.group.axes.is_some()) {
                 (true, _) => Level::Row,
                 (false, _) => Level::Elem,

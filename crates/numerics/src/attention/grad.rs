@@ -24,8 +24,8 @@ pub struct Saved<'a> {
     pub sums: &'a [f32],
 }
 
-/// The gradients for queries, keys and values (contiguous, `[batch, rows, width]`), given that for
-/// the result.
+/// The gradients for queries, keys and values (laid out as results are, `[batch, rows, width]` with
+/// one head), given that for the result.
 pub fn attention_grad(a: &Attention, s: &Saved<'_>, grad: Rows<'_>, dq: &mut [f32], dk: &mut [f32], dv: &mut [f32]) {
     backward(Isa::detect(), a, s, grad, dq, dk, dv);
 }
@@ -49,11 +49,11 @@ pub(super) fn backward(
     for_tasks(a.batch, work >= 1 << 14, |i| {
         // SAFETY: tasks write the gradients of different matrices, inside the slices.
         unsafe {
-            let to = [
-                dq.ptr().add(i * a.queries * a.width),
-                dk.ptr().add(i * a.keys * a.width),
-                dv.ptr().add(i * a.keys * a.value),
-            ];
+            let to =
+                [(&dq, a.queries, a.width), (&dk, a.keys, a.width), (&dv, a.keys, a.value)].map(|(x, rows, width)| {
+                    let (start, pitch) = a.place(i, rows, width);
+                    (x.ptr().add(start), pitch)
+                });
             one(isa, a, s, &grad, i, to);
         }
     });
@@ -64,13 +64,15 @@ pub(super) fn backward(
 /// # Safety
 ///
 /// `dq`, `dk` and `dv` have its sizes and are used by nobody else; the rest was checked.
-unsafe fn one(isa: Isa, a: &Attention, s: &Saved<'_>, grad: &Rows<'_>, i: usize, [dq, dk, dv]: [*mut f32; 3]) {
+unsafe fn one(isa: Isa, a: &Attention, s: &Saved<'_>, grad: &Rows<'_>, i: usize, [dq, dk, dv]: [(*mut f32, usize); 3]) {
     let (keys, across) = (a.keys, pitch(a.keys.max(1)));
     // SAFETY: by the caller's promise; all pointers below stay inside what was checked, and the
     // buffers have the rows that are used.
     unsafe {
-        std::slice::from_raw_parts_mut(dk, keys * a.width).fill(0.0);
-        std::slice::from_raw_parts_mut(dv, keys * a.value).fill(0.0);
+        for ((to, pitch), width) in [(dk, a.width), (dv, a.value)] {
+            (0..keys).for_each(|r| std::slice::from_raw_parts_mut(to.add(r * pitch), width).fill(0.0));
+        }
+        let (out_at, out_pitch) = a.place(i, a.queries, a.value);
         let mut turned_k = scratch::take(a.width.next_multiple_of(16) * across);
         let mut turned_v = scratch::take(a.value.next_multiple_of(16) * across);
         rows::turn(isa, keys, a.width, s.k.matrix(i), s.k.row, turned_k.as_mut_ptr(), across);
@@ -109,20 +111,21 @@ unsafe fn one(isa: Isa, a: &Attention, s: &Saved<'_>, grad: &Rows<'_>, i: usize,
                 let w = weights.as_mut_ptr().add(r * across);
                 rows::weights(isa, Row { scores: w, valid, n: seen, scale: a.scale }, extra, s.sums[at]);
                 let mut dot = 0.0;
-                rows::dot(isa, a.value, s.out.as_ptr().add(at * a.value), g.wrapping_add(r * grad.row), &mut dot);
+                let out = s.out.as_ptr().add(out_at + (first + r) * out_pitch);
+                rows::dot(isa, a.value, out, g.wrapping_add(r * grad.row), &mut dot);
                 rows::score_grad(isa, seen, w, scores_of.add(r * across), dot, a.scale);
             }
             // dq = ds k
-            let (b, c) = (s.k.matrix(i), dq.add(first * a.width));
+            let (b, c) = (s.k.matrix(i), dq.0.add(first * dq.1));
             let dq_of =
                 Product { n: a.width, k: seen, a: scores_of, a_steps: (across, 1), b, b_row: s.k.row, c, ..base };
-            product(isa, &Product { c_row: a.width, ..dq_of });
+            product(isa, &Product { c_row: dq.1, ..dq_of });
             // dk += ds^T q, dv += w^T g
             let turned = Product { m: seen, k: count, a_steps: (1, across), add: true, ..base };
             let (n, b_row) = (a.width, s.q.row);
-            product(isa, &Product { n, a: scores_of, b: q, b_row, c: dk, c_row: n, ..turned });
+            product(isa, &Product { n, a: scores_of, b: q, b_row, c: dk.0, c_row: dk.1, ..turned });
             let (n, b_row) = (a.value, grad.row);
-            product(isa, &Product { n, a: weights.as_ptr(), b: g, b_row, c: dv, c_row: n, ..turned });
+            product(isa, &Product { n, a: weights.as_ptr(), b: g, b_row, c: dv.0, c_row: dv.1, ..turned });
         }
     }
 }

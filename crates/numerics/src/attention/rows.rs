@@ -5,6 +5,8 @@ use crate::simd::{Simd, dispatch, exp, fold};
 /// Where a block's results go.
 pub(super) struct State {
     pub out: *mut f32,
+    /// Numbers from row to row of the result.
+    pub pitch: usize,
     pub sums: *mut f32,
 }
 

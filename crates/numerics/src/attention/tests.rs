@@ -133,14 +133,14 @@ proptest! {
         gap in 0usize..3,
         mask in 0usize..3,
     ) {
-        let a = Attention { batch, queries, keys, width, value, scale: 0.3, causal };
+        let a = Attention { batch, queries, keys, width, value, scale: 0.3, causal, heads: 1 };
         Case::new(seed, a, gap, mask).check();
     }
 }
 
 #[test]
 fn chunks_of_keys_agree() {
-    let a = Attention { batch: 1, queries: 70, keys: 1100, width: 16, value: 20, scale: 2.0, causal: false };
+    let a = Attention { batch: 1, queries: 70, keys: 1100, width: 16, value: 20, scale: 2.0, causal: false, heads: 1 };
     Case::new(1, a, 0, 0).check();
     Case::new(2, a, 0, 2).check();
     Case::new(3, Attention { queries: 600, keys: 600, causal: true, ..a }, 1, 0).check();
@@ -148,7 +148,7 @@ fn chunks_of_keys_agree() {
 
 #[test]
 fn queries_that_see_nothing_are_zeros() {
-    let a = Attention { batch: 2, queries: 3, keys: 4, width: 2, value: 2, scale: 1.0, causal: false };
+    let a = Attention { batch: 2, queries: 3, keys: 4, width: 2, value: 2, scale: 1.0, causal: false, heads: 1 };
     let mut c = Case::new(1, a, 0, 2);
     if let Some((_, keep, _)) = &mut c.mask {
         keep.fill(0);
@@ -165,7 +165,7 @@ fn queries_that_see_nothing_are_zeros() {
 
 #[test]
 fn nan_is_not_hidden() {
-    let a = Attention { batch: 1, queries: 2, keys: 40, width: 3, value: 3, scale: 1.0, causal: false };
+    let a = Attention { batch: 1, queries: 2, keys: 40, width: 3, value: 3, scale: 1.0, causal: false, heads: 1 };
     let mut c = Case::new(1, a, 0, 0);
     c.k[3 * 7] = f32::NAN;
     assert!(c.run(Isa::detect())[0].iter().all(|x| x.is_nan()));
@@ -174,8 +174,41 @@ fn nan_is_not_hidden() {
 #[test]
 fn threads_do_not_change_a_bit() {
     for causal in [true, false] {
-        let a = Attention { batch: 3, queries: 130, keys: 150, width: 24, value: 24, scale: 0.2, causal };
+        let a = Attention { batch: 3, queries: 130, keys: 150, width: 24, value: 24, scale: 0.2, causal, heads: 1 };
         let c = Case::new(5, a, 3, 0);
         same_on_any_threads(|| c.run(Isa::detect()).map(|x| bits(&x)));
+    }
+}
+
+/// Heads side by side in a row hold what they hold one after the other.
+#[test]
+fn heads_may_lie_inside_the_rows() {
+    let (batch, heads, queries, keys, width, value) = (2, 3, 37, 41, 8, 5);
+    let apart = Attention { batch: batch * heads, queries, keys, width, value, scale: 0.3, causal: false, heads: 1 };
+    let n = batch * heads;
+    let data = |count: usize, seed: f32| (0..count).map(|i| (i as f32 * seed).sin()).collect::<Vec<f32>>();
+    let (q, k, v) = (data(n * queries * width, 0.37), data(n * keys * width, 0.73), data(n * keys * value, 0.19));
+    let g = data(n * queries * value, 0.91);
+    let starts = |rows: usize, width: usize| (0..n).map(|i| i * rows * width).collect::<Vec<_>>();
+    let (qs, ks, vs, gs) = (starts(queries, width), starts(keys, width), starts(keys, value), starts(queries, value));
+    let rows = |data, starts, row| Rows { data, starts, row };
+    let (q, k, v) = (rows(&q, &qs, width), rows(&k, &ks, width), rows(&v, &vs, value));
+    let run = |a: &Attention| {
+        let (mut out, mut sums) = (vec![0.0; n * queries * value], vec![0.0; n * queries]);
+        attention(a, q, k, v, None, &mut out, &mut sums);
+        let mut grads = [vec![0.0; n * queries * width], vec![0.0; n * keys * width], vec![0.0; n * keys * value]];
+        let [dq, dk, dv] = &mut grads;
+        let saved = Saved { q, k, v, mask: None, out: &out, sums: &sums };
+        attention_grad(a, &saved, rows(&g, &gs, value), dq, dk, dv);
+        let [dq, dk, dv] = grads;
+        [(out, queries, value), (dq, queries, width), (dk, keys, width), (dv, keys, value)]
+    };
+    let inside = run(&Attention { heads, ..apart });
+    for ((plain, rows, width), (other, ..)) in run(&apart).into_iter().zip(inside) {
+        for (i, x) in plain.chunks(width).enumerate() {
+            let (matrix, r) = (i / rows, i % rows);
+            let at = ((matrix / heads * rows + r) * heads + matrix % heads) * width;
+            assert_eq!(x, &other[at..at + width], "row {r} of matrix {matrix}");
+        }
     }
 }

@@ -47,9 +47,9 @@ impl Tensor {
     #[track_caller]
     pub fn gelu_tanh(&self) -> Tensor {
         let x = self.as_float();
-        let inner =
-            (&x * &x * &x * 0.044_715 + &x) * (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2);
-        &x * 0.5 * (inner.tanh() + 1.0)
+        let inner = (&x * &x * &x * 0.044_715 + &x) * (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2);
+        // (1 + tanh u) / 2 = sigmoid 2u, which is less work and exact where the sum would cancel.
+        &x * inner.sigmoid()
     }
 
     /// `x sigmoid(x)`, also called swish.

@@ -54,7 +54,7 @@ pub(super) fn fused(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptio
         }
         Some(_) => return Ok(None),
     };
-    let (causal, masked, heads_inside) = (options.is_causal, mask.is_some(), !on_cpu);
+    let (causal, masked, heads_inside) = (options.is_causal, mask.is_some(), true);
     let spec = Attention { lead, sizes, scale: scale.to_bits(), causal, masked, heads_inside, strides: vec![] };
     let spec = Arc::new(spec);
     let inputs: Vec<&Tensor> = [q, k, v].into_iter().chain(&mask).collect();

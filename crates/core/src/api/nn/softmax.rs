@@ -48,7 +48,8 @@ impl Tensor {
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
         let a = axis("softmax", dim, self.rank())?;
         let e = self.wide().shifted(a).exp();
-        Ok((&e / e.reduce_one(ReduceOp::Sum, a)).back_to(self))
+        // One division a row; the sum is at least 1.
+        Ok((&e * (1.0 / e.reduce_one(ReduceOp::Sum, a))).back_to(self))
     }
 
     /// The logarithm of [`Tensor::softmax`], right where that underflows.

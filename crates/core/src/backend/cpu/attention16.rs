@@ -1,5 +1,5 @@
-//! Attention in the 16-bit types, or with its results laid out heads inside: through f32. It is here for devices that
-//! have such a kernel, where that kernel cannot be used.
+//! Attention in the 16-bit types: through f32. It is here for devices that have such a kernel, where that kernel cannot be
+//! used.
 
 use super::{fused, library::of};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 use half::{bf16, f16};
 
 /// Whether an attention is none of the CPU's own.
-pub fn foreign(a: &Attention, inputs: &[Array<'_>]) -> bool {
-    a.heads_inside || inputs.first().is_some_and(|x| x.dtype != DType::F32)
+pub fn foreign(inputs: &[Array<'_>]) -> bool {
+    inputs.first().is_some_and(|x| x.dtype != DType::F32)
 }
 
 fn wide(x: &Array<'_>) -> Result<Vec<f32>> {
@@ -32,30 +32,20 @@ fn bytes_of_mut(x: &mut [f32]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), size_of_val(x)) }
 }
 
-/// Where row `i` of `[batch, rows]` lies, in rows.
-fn row(a: &Attention, rows: usize, i: usize) -> usize {
-    let heads = if a.heads_inside && a.lead.rank() == 2 { a.lead[1] } else { 1 };
-    let (matrix, r) = (i / rows, i % rows);
-    (matrix / heads * rows + r) * heads + matrix % heads
-}
-
-/// Writes `[batch, rows, width]` in type `d`, laid out as the attention says.
-fn narrow(a: &Attention, x: &[f32], [rows, width]: [usize; 2], d: DType, out: &mut [u8]) {
+/// Writes numbers in type `d`.
+fn narrow(x: &[f32], d: DType, out: &mut [u8]) {
     let size = d.size();
-    for (i, from) in x.chunks(width.max(1)).enumerate() {
-        let to = row(a, rows, i) * width;
-        for (e, &x) in out[to * size..(to + width) * size].chunks_mut(size).zip(from) {
-            match d {
-                DType::F16 => e.copy_from_slice(&f16::from_f32(x).to_ne_bytes()),
-                DType::BF16 => e.copy_from_slice(&bf16::from_f32(x).to_ne_bytes()),
-                _ => e.copy_from_slice(&x.to_ne_bytes()),
-            }
+    for (e, &x) in out.chunks_mut(size).zip(x) {
+        match d {
+            DType::F16 => e.copy_from_slice(&f16::from_f32(x).to_ne_bytes()),
+            DType::BF16 => e.copy_from_slice(&bf16::from_f32(x).to_ne_bytes()),
+            _ => e.copy_from_slice(&x.to_ne_bytes()),
         }
     }
 }
 
-/// The inputs in f32 (a mask as it is), for the CPU's own layout.
-fn with_wide<R>(a: &Attention, inputs: &[Array<'_>], f: impl FnOnce(&Attention, &[Array<'_>]) -> R) -> Result<R> {
+/// The inputs in f32 (a mask as it is).
+fn with_wide<R>(a: &Attention, inputs: &[Array<'_>], f: impl FnOnce(&[Array<'_>]) -> R) -> Result<R> {
     let is_mask = |i: usize| a.masked && i == 3;
     let all: Vec<Vec<f32>> =
         inputs.iter().enumerate().map(|(i, x)| if is_mask(i) { Ok(vec![]) } else { wide(x) }).collect::<Result<_>>()?;
@@ -68,15 +58,15 @@ fn with_wide<R>(a: &Attention, inputs: &[Array<'_>], f: impl FnOnce(&Attention, 
             false => Array { dtype: DType::F32, shape: x.shape.clone(), bytes: bytes_of(w) },
         })
         .collect();
-    Ok(f(&Attention { heads_inside: false, ..a.clone() }, &arrays))
+    Ok(f(&arrays))
 }
 
 pub fn attention(a: &Attention, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
     let [queries, _, _, value] = a.sizes;
     let (n, d) = (a.batch() * queries * value, inputs[0].dtype);
     let mut plain = vec![0f32; a.packed(DType::F32).1];
-    with_wide(a, inputs, |own, x| fused::attention(own, x, bytes_of_mut(&mut plain)))??;
-    narrow(a, &plain[..n], [queries, value], d, out);
+    with_wide(a, inputs, |x| fused::attention(a, x, bytes_of_mut(&mut plain)))??;
+    narrow(&plain[..n], d, out);
     let at = a.packed(d).0 * d.size();
     let sums = bytes_of(&plain[n..]);
     out[at..at + sums.len()].copy_from_slice(sums);
@@ -88,28 +78,18 @@ pub fn attention_grad(a: &Attention, inputs: &[Array<'_>], out: &mut [u8]) -> Re
     let (batch, d, saved) = (a.batch(), inputs[0].dtype, 3 + a.masked as usize);
     let given = inputs.get(saved).ok_or_else(|| Tensor::bug("inputs of an attention's gradient"))?;
     let n = batch * queries * value;
-    // What forward gave, as the CPU lays it out.
     let mut plain = vec![0f32; a.packed(DType::F32).1];
-    let there = wide(given)?;
-    for (i, to) in plain[..n].chunks_mut(value.max(1)).enumerate() {
-        let from = row(a, queries, i) * value;
-        to.copy_from_slice(&there[from..from + value]);
-    }
+    plain[..n].copy_from_slice(&wide(given)?[..n]);
     let at = a.packed(d).0 * d.size();
     bytes_of_mut(&mut plain[n..]).copy_from_slice(&given.bytes[at..at + batch * queries * size_of::<f32>()]);
     let counts = [queries * width, keys * width, keys * value].map(|n| n * batch);
     let mut grads = vec![0f32; counts.iter().sum()];
-    with_wide(a, inputs, |own, x| {
+    with_wide(a, inputs, |x| {
         let mut arrays: Vec<Array<'_>> =
             x.iter().map(|x| Array { dtype: x.dtype, shape: x.shape.clone(), bytes: x.bytes }).collect();
         arrays[saved] = Array { dtype: DType::F32, shape: plain.len().into(), bytes: bytes_of(&plain) };
-        fused::attention_grad(own, &arrays, bytes_of_mut(&mut grads))
+        fused::attention_grad(a, &arrays, bytes_of_mut(&mut grads))
     })??;
-    let (mut from, mut rest) = (0, out);
-    for (n, size) in counts.into_iter().zip([[queries, width], [keys, width], [keys, value]]) {
-        let (here, later) = rest.split_at_mut(n * d.size());
-        narrow(a, &grads[from..from + n], size, d, here);
-        (from, rest) = (from + n, later);
-    }
+    narrow(&grads, d, out);
     Ok(())
 }

@@ -73,7 +73,8 @@ fn with_rows<R>(
     ];
     let [queries, keys, width, value] = a.sizes;
     let (scale, causal) = (f32::from_bits(a.scale), a.causal);
-    let sizes = attention::Attention { batch: a.batch(), queries, keys, width, value, scale, causal };
+    let heads = a.heads();
+    let sizes = attention::Attention { batch: a.batch(), queries, keys, width, value, scale, causal, heads };
     if !a.masked {
         return Ok(f(&sizes, rows, None));
     }

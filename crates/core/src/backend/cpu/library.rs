@@ -56,8 +56,8 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
         HostOp::MaxPool(which, pool) => fused::max_pool(*which, pool, inputs, out),
         HostOp::TakeRows => numeric!(d, take_rows(inputs, out)),
         HostOp::AddRows => numeric!(d, add_rows(inputs, out, &spec.1)),
-        HostOp::Attention(a) if attention16::foreign(a, inputs) => attention16::attention(a, inputs, out),
-        HostOp::AttentionGrad(a) if attention16::foreign(a, inputs) => attention16::attention_grad(a, inputs, out),
+        HostOp::Attention(a) if attention16::foreign(inputs) => attention16::attention(a, inputs, out),
+        HostOp::AttentionGrad(a) if attention16::foreign(inputs) => attention16::attention_grad(a, inputs, out),
         HostOp::Attention(a) => fused::attention(a, inputs, out),
         HostOp::AttentionGrad(a) => fused::attention_grad(a, inputs, out),
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     DType,
-    kernel::{Kernel, Val},
+    kernel::{Kernel, Level, Val},
 };
 
 /// The loops of one pass, in order.
@@ -86,6 +86,8 @@ pub fn nests(
                 Entry::Memory(c) => laid.moving.push((place, *c, step(*c))),
                 Entry::Value(x) => match (at[x.v], filled[x.v]) {
                     (Some(c), _) => laid.moving.push((place, c, step(c))),
+                    // One number in memory, which would have to be spread over a block.
+                    (None, None) if style == Style::Rows && k.insts[x.v].level < Level::Elem => return None,
                     (None, None) => laid.values.push((place, x.v, x.per_col)),
                     (None, Some(_)) => return None,
                 },

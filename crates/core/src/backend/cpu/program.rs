@@ -117,6 +117,11 @@ impl Program {
         }
     }
 
+    /// Whether a number of a row is spread over a block.
+    pub fn spreads(&self, v: Val) -> bool {
+        self.style == Style::Rows && self.spread[v] && self.nests.is_none()
+    }
+
     /// First map point of a unit, and how many it has.
     pub fn points_of(&self, unit: usize) -> (usize, usize) {
         match self.style {
@@ -275,6 +280,18 @@ impl Program {
             blocks == Blocks::Across || passes.iter().flat_map(|p| &p.calls).any(|m| matches!(m, Micro::Other(_)));
         let cursors = cursors.all;
         let nests = if reseek { None } else { nest::nests(&kernel, style, &passes, &cursors, &loops, block, cols) };
+        if nests.is_some() && style == Style::Rows {
+            // Loops take a row's numbers one by one: nothing is spread, and the numbers come from loops of one element.
+            let kept = vec![true; n];
+            let still: Vec<bool> = kernel.insts.iter().map(|i| i.level == Level::Uniform).collect();
+            let context = jit::Context { k: &kernel, style, cached: &kept, still: &still };
+            for pass in &mut passes {
+                for calls in [&mut pass.row_calls, &mut pass.row_calls_only] {
+                    calls.retain(|m| !matches!(m, Micro::Spread(..)));
+                    *calls = jit::with_loops(&context, calls, &[], &mut loops);
+                }
+            }
+        }
         Program {
             rows,
             cols,

@@ -96,7 +96,7 @@ impl Task<'_> {
             // SAFETY: registers hold a block of values, and w is at most that.
             unsafe {
                 std::ptr::copy_nonoverlapping(parts.words[k * w..].as_ptr().cast(), reg, w * width(dtype));
-                if self.p.style == Style::Rows && self.p.spread[v] {
+                if self.p.spreads(v) {
                     transfer::spread(dtype, reg, self.p.width_of[v]);
                 }
             }
@@ -183,7 +183,7 @@ impl Task<'_> {
             if dtype.is_int() {
                 transfer::wrap(dtype, reg, w);
             }
-            if p.style == Style::Rows && p.spread[v] {
+            if p.spreads(v) {
                 transfer::spread(dtype, reg, self.p.width_of[v]);
             }
         }
