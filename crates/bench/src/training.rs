@@ -4,7 +4,7 @@ use crate::{
     Bench,
     models::{self, Forward, GptShape, Params, VOCAB},
 };
-use gradus_core::{DType, Reduction, Result, Tensor, no_grad};
+use gradus_core::{DType, Error, Reduction, Result, Tensor, no_grad};
 use gradus_optim::{Adam, Optimizer, Sgd};
 
 type Loss = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -26,26 +26,34 @@ fn labels(n: usize, classes: usize) -> Result<Tensor> {
     made(Tensor::randint(0, classes as i64, [n], DType::I64)?)
 }
 
-/// One step: forward, loss, backward, update, and the loss read back.
-fn train(
-    bench: &Bench,
-    name: &str,
+/// A training workload.
+pub struct Work {
     model: Forward,
-    (x, y): (Tensor, Tensor),
+    data: (Tensor, Tensor),
     loss: Loss,
-    mut optimizer: impl Optimizer,
-) {
-    let mut step = || -> Result<f32> {
-        let l = loss(&model(&x)?, &y)?;
-        optimizer.step(&l.backward()?)?;
+    optimizer: Box<dyn Optimizer>,
+    /// What it trains.
+    pub params: Vec<Tensor>,
+}
+
+impl Work {
+    /// One step: forward, loss, backward, update, and the loss read back.
+    pub fn step(&mut self) -> Result<f32> {
+        let l = (self.loss)(&(self.model)(&self.data.0)?, &self.data.1)?;
+        self.optimizer.step(&l.backward()?)?;
         l.item::<f32>()
-    };
+    }
+}
+
+fn train(bench: &Bench, name: &str) -> Result<()> {
+    let mut work = training(name)?;
     bench.time(name, || {
-        if let Err(e) = step() {
+        if let Err(e) = work.step() {
             eprintln!("{name}: {e}");
             std::process::exit(1);
         }
     });
+    Ok(())
 }
 
 fn infer(bench: &Bench, name: &str, model: Forward, x: Tensor) {
@@ -60,53 +68,46 @@ fn infer(bench: &Bench, name: &str, model: Forward, x: Tensor) {
 const SMALL: GptShape = GptShape { layers: 4, heads: 4, width: 128, block: 64 };
 const MID: GptShape = GptShape { layers: 6, heads: 6, width: 384, block: 256 };
 
+/// The training workloads.
+pub const TRAINING: [&str; 8] = ["sine", "mlp", "mlp_wide", "cnn", "resnet18", "gpt_small", "gpt_mid", "lstm"];
+
+/// One of [`TRAINING`], freshly made.
+pub fn training(name: &str) -> Result<Work> {
+    let p = &mut Params::default();
+    let images =
+        |shape: &[usize]| -> Result<(Tensor, Tensor)> { Ok((made(Tensor::randn(shape))?, labels(shape[0], 10)?)) };
+    let (model, data, loss): (Forward, (Tensor, Tensor), Loss) = match name {
+        "sine" => {
+            let data = (made(Tensor::randn([1000, 1]))?, made(Tensor::randn([1000, 1]))?);
+            (models::mlp(p, &[1, 64, 1], Tensor::relu)?, data, mse)
+        }
+        "mlp" => (models::mlp(p, &[784, 128, 64, 10], |x| x.leaky_relu(0.1))?, images(&[64, 784])?, cross_entropy),
+        "mlp_wide" => (models::mlp(p, &[784, 1024, 1024, 10], Tensor::relu)?, images(&[256, 784])?, cross_entropy),
+        "cnn" => (models::cnn(p)?, images(&[64, 1, 28, 28])?, cross_entropy),
+        "resnet18" => (models::resnet18(p, true)?, images(&[32, 3, 32, 32])?, cross_entropy),
+        "gpt_small" | "gpt_mid" => {
+            let (shape, batch) = if name == "gpt_small" { (SMALL, 12) } else { (MID, 4) };
+            let x = made(Tensor::randint(0, VOCAB as i64, [batch, shape.block], DType::I64)?)?;
+            (models::gpt(p, shape)?, (x, labels(batch * shape.block, VOCAB)?), cross_entropy)
+        }
+        "lstm" => (models::lstm(p, 64, 128)?, images(&[32, 64, 64])?, cross_entropy),
+        _ => return Err(Error::value("training", format!("no workload {name:?}; there are {TRAINING:?}"))),
+    };
+    let params = std::mem::take(&mut p.all);
+    let optimizer: Box<dyn Optimizer> = match name {
+        "sine" => Box::new(Sgd::new(&params, 0.01)),
+        "mlp" => Box::new(Sgd::new(&params, 1e-3).momentum(0.9).weight_decay(0.02)),
+        "resnet18" => Box::new(Sgd::new(&params, 0.1).momentum(0.9)),
+        "gpt_small" | "gpt_mid" => Box::new(Adam::new(&params, 1e-3).decoupled(0.01)),
+        _ => Box::new(Adam::new(&params, 1e-3)),
+    };
+    Ok(Work { model, data, loss, optimizer, params })
+}
+
 /// All of them.
 pub fn run(bench: &Bench) -> Result<()> {
-    if bench.wants("sine") {
-        let mut p = Params::default();
-        let m = models::mlp(&mut p, &[1, 64, 1], Tensor::relu)?;
-        let data = (made(Tensor::randn([1000, 1]))?, made(Tensor::randn([1000, 1]))?);
-        train(bench, "sine", m, data, mse, Sgd::new(&p.all, 0.01));
-    }
-    if bench.wants("mlp") {
-        let mut p = Params::default();
-        let m = models::mlp(&mut p, &[784, 128, 64, 10], |x| x.leaky_relu(0.1))?;
-        let data = (made(Tensor::randn([64, 784]))?, labels(64, 10)?);
-        let sgd = Sgd::new(&p.all, 1e-3).momentum(0.9).weight_decay(0.02);
-        train(bench, "mlp", m, data, cross_entropy, sgd);
-    }
-    if bench.wants("mlp_wide") {
-        let mut p = Params::default();
-        let m = models::mlp(&mut p, &[784, 1024, 1024, 10], Tensor::relu)?;
-        let data = (made(Tensor::randn([256, 784]))?, labels(256, 10)?);
-        train(bench, "mlp_wide", m, data, cross_entropy, Adam::new(&p.all, 1e-3));
-    }
-    if bench.wants("cnn") {
-        let mut p = Params::default();
-        let m = models::cnn(&mut p)?;
-        let data = (made(Tensor::randn([64, 1, 28, 28]))?, labels(64, 10)?);
-        train(bench, "cnn", m, data, cross_entropy, Adam::new(&p.all, 1e-3));
-    }
-    if bench.wants("resnet18") {
-        let mut p = Params::default();
-        let m = models::resnet18(&mut p, true)?;
-        let data = (made(Tensor::randn([32, 3, 32, 32]))?, labels(32, 10)?);
-        train(bench, "resnet18", m, data, cross_entropy, Sgd::new(&p.all, 0.1).momentum(0.9));
-    }
-    for (name, shape, batch) in [("gpt_small", SMALL, 12), ("gpt_mid", MID, 4)] {
-        if bench.wants(name) {
-            let mut p = Params::default();
-            let m = models::gpt(&mut p, shape)?;
-            let x = made(Tensor::randint(0, VOCAB as i64, [batch, shape.block], DType::I64)?)?;
-            let data = (x, labels(batch * shape.block, VOCAB)?);
-            train(bench, name, m, data, cross_entropy, Adam::new(&p.all, 1e-3).decoupled(0.01));
-        }
-    }
-    if bench.wants("lstm") {
-        let mut p = Params::default();
-        let m = models::lstm(&mut p, 64, 128)?;
-        let data = (made(Tensor::randn([32, 64, 64]))?, labels(32, 10)?);
-        train(bench, "lstm", m, data, cross_entropy, Adam::new(&p.all, 1e-3));
+    for name in TRAINING.into_iter().filter(|name| bench.wants(name)) {
+        train(bench, name)?;
     }
     if bench.wants("resnet18_b1") {
         let m = models::resnet18(&mut Params::default(), false)?;
@@ -118,4 +119,30 @@ pub fn run(bench: &Bench) -> Result<()> {
         infer(bench, "gpt_mid_b1", m, x);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The loss and all parameters after two steps.
+    fn trained(name: &str, threads: usize) -> Vec<Vec<u8>> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            gradus_core::manual_seed(7);
+            let mut work = training(name).unwrap();
+            let losses = [work.step().unwrap(), work.step().unwrap()].map(|l| l.to_ne_bytes().to_vec());
+            losses.into_iter().chain(work.params.iter().map(|p| p.to_bytes().unwrap())).collect()
+        })
+    }
+
+    #[test]
+    fn training_gives_the_same_bits_on_any_number_of_threads() {
+        for name in ["cnn", "gpt_small", "lstm"] {
+            let one = trained(name, 1);
+            for threads in [2, 4, 8] {
+                assert!(trained(name, threads) == one, "{name} on {threads} threads");
+            }
+        }
+    }
 }

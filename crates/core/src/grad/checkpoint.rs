@@ -57,7 +57,7 @@ pub fn checkpoint<O: Tensors>(f: impl FnOnce(&[Tensor]) -> Result<O>, inputs: &[
 
 /// The same elements as a node that is not computed yet.
 fn example(x: &Tensor) -> Tensor {
-    let op = if x.node().value().is_some() { Op::Contiguous } else { Op::View(ViewOp::Reshape(x.shape().clone())) };
+    let op = if x.node().has_value() { Op::Contiguous } else { Op::View(ViewOp::Reshape(x.shape().clone())) };
     x.make(op, &[x], x.shape().clone(), x.dtype())
 }
 

@@ -353,6 +353,10 @@ pub(crate) fn no_gradient(t: &Tensor, why: &str) -> Error {
 fn missing(root: &Tensor, have: &BTreeMap<VarId, Entry>) -> Vec<Missing> {
     // What a variable was last set to is no part of the loss.
     let order = topological(&[root], |t| !matches!(t.node().op, Op::Snapshot(_)));
+    let lacks = |t: &Tensor| matches!(&t.node().op, Op::Snapshot(v) if t.requires_grad() && !have.contains_key(&v.id));
+    if !order.iter().any(lacks) {
+        return vec![]; // as it should be: nobody asks why
+    }
     let mut blocked: IdMap<String> = IdMap::default();
     // Users before inputs: a node that is cut off passes the reason on.
     for t in order.iter().rev() {

@@ -31,7 +31,7 @@ fn transposed(t: &Tensor) -> Result<Tensor> {
 impl Product {
     /// `part` as a product, if it is one: of two matrices, or the transpose of that.
     pub fn of(part: &Tensor) -> Option<Product> {
-        let pending = |t: &Tensor| t.rank() == 2 && t.node().value().is_none();
+        let pending = |t: &Tensor| t.rank() == 2 && !t.node().has_value();
         let factors = |t: &Tensor| match (&t.node().op, &t.node().inputs()[..]) {
             (Op::Matmul, [a, b]) if pending(t) => Some((a.clone(), b.clone())),
             _ => None,

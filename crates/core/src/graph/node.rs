@@ -48,7 +48,8 @@ pub struct Node {
 
 struct State {
     inputs: Inputs,
-    value: Option<Value>,
+    /// Shared, because nodes are many and most of them never have one.
+    value: Option<Arc<Value>>,
 }
 
 impl Node {
@@ -74,7 +75,7 @@ impl Node {
             requires_grad,
             differentiated: AtomicBool::new(super::in_backward()),
             hooks: OnceLock::new(),
-            state: Mutex::new(State { inputs, value }),
+            state: Mutex::new(State { inputs, value: value.map(Arc::new) }),
         })
     }
 
@@ -89,14 +90,19 @@ impl Node {
     }
 
     /// Calls `f` with the inputs and whether the node has a value, without cloning either.
-    pub(crate) fn peek<R>(&self, f: impl FnOnce(&[Tensor], Option<&Value>) -> R) -> R {
+    pub(crate) fn peek<R>(&self, f: impl FnOnce(&[Tensor], Option<&Arc<Value>>) -> R) -> R {
         let s = self.state();
         f(&s.inputs, s.value.as_ref())
     }
 
     /// The value, if it has been computed.
     pub fn value(&self) -> Option<Value> {
-        self.state().value.clone()
+        self.state().value.as_deref().cloned()
+    }
+
+    /// Whether it has been computed.
+    pub fn has_value(&self) -> bool {
+        self.state().value.is_some()
     }
 
     /// Stores the value; with no gradient to come, the inputs are let go.
@@ -104,7 +110,7 @@ impl Node {
         let released = {
             let mut s = self.state();
             if s.value.is_none() {
-                s.value = Some(value);
+                s.value = Some(Arc::new(value));
             }
             if self.requires_grad && !matches!(self.op, Op::Snapshot(_)) {
                 Inputs::new()

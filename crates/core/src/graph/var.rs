@@ -28,7 +28,7 @@ pub(crate) fn note_unsettled(cell: &Arc<VarCell>) {
 pub(crate) fn take_unsettled() -> Vec<Tensor> {
     let cells = UNSETTLED.with_borrow_mut(std::mem::take);
     let all = cells.iter().filter_map(Weak::upgrade).map(|c| c.current());
-    all.filter(|t| t.node().value().is_none()).collect()
+    all.filter(|t| !t.node().has_value()).collect()
 }
 
 /// Identifies a variable across its snapshots.

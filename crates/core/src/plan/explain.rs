@@ -54,7 +54,7 @@ impl Explanation {
 
 /// Plans the tensors without running anything.
 pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
-    let roots: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| t.node().value().is_none()).collect();
+    let roots: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| !t.node().has_value()).collect();
     let Some(first) = roots.first() else {
         return Ok(Explanation { steps: vec![], arena: 0, kept: 0 });
     };

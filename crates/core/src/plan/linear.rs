@@ -34,7 +34,7 @@ pub struct LinearNode {
     /// Places of its inputs; none for leaves.
     pub inputs: SmallVec<[usize; 2]>,
     /// Its value, for leaves; boxed, for most nodes are none.
-    pub value: Option<Box<Value>>,
+    pub value: Option<Arc<Value>>,
     /// Whether somebody outside will read it.
     pub wanted: bool,
     /// Whether a later gradient may read it, should it be stored anyway.
@@ -78,7 +78,7 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 /// Walks from `roots` to what has values, and hashes on the way.
 pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
     // A training step's graph is as large as the one before.
-    let expected = LAST.load(Relaxed);
+    let expected = LAST.load(Relaxed).min(1 << 14);
     let mut nodes: Vec<LinearNode> = Vec::with_capacity(expected);
     let mut place: IdMap<usize> = IdMap::with_capacity_and_hasher(expected, Default::default());
     let mut inner_uses: Vec<usize> = Vec::with_capacity(expected);
@@ -108,7 +108,7 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
                 }
             }
             let (inputs, value) = t.node().peek(|inputs, value| match value {
-                Some(v) => (SmallVec::new(), Some(Box::new(v.clone()))),
+                Some(v) => (SmallVec::new(), Some(v.clone())),
                 None => (inputs.iter().map(|i| place[&i.id()]).collect::<SmallVec<[usize; 2]>>(), None),
             });
             for &i in &inputs {

@@ -19,6 +19,16 @@ pub struct Profile {
     pub steps: HashMap<String, (usize, Duration)>,
     /// How long the whole of it took, building graphs and looking up plans included.
     pub whole: Duration,
+    /// Nodes of the graphs that were run.
+    pub nodes: usize,
+}
+
+impl Profile {
+    /// What building, hashing and looking up cost: the time outside steps, a node.
+    pub fn host_per_node(&self) -> Duration {
+        let steps: Duration = self.steps.values().map(|s| s.1).sum();
+        self.whole.saturating_sub(steps) / self.nodes.max(1) as u32
+    }
 }
 
 /// Runs `f` and times every step of the plans that this thread runs in it.
@@ -37,6 +47,15 @@ pub fn profile<R>(f: impl FnOnce() -> R) -> (R, Profile) {
     let mut times = TIMES.replace(before).unwrap_or_default();
     times.whole = start.elapsed();
     (out, times)
+}
+
+/// Notes the nodes of a graph that is about to run.
+pub(super) fn count(nodes: usize) {
+    TIMES.with_borrow_mut(|t| {
+        if let Some(t) = t {
+            t.nodes += nodes;
+        }
+    });
 }
 
 /// A clock for a step, if somebody wants to know.
@@ -64,6 +83,7 @@ impl fmt::Display for Profile {
         for (what, (count, took)) in steps {
             writeln!(f, "{:9.3} ms {:5.1} % {count:6} x  {what}", ms(*took), 100.0 * ms(*took) / ms(self.whole))?;
         }
-        write!(f, "{:9.3} ms in steps of {:.3} ms in all", ms(all), ms(self.whole))
+        write!(f, "{:9.3} ms in steps of {:.3} ms in all; ", ms(all), ms(self.whole))?;
+        write!(f, "{} nodes, {:.0} ns a node outside steps", self.nodes, ms(self.host_per_node()) * 1e6)
     }
 }

@@ -26,7 +26,7 @@ pub fn kernel_launches() -> usize {
 
 /// Computes these tensors, in one run for each device, together with what their users still hold.
 pub fn realize(roots: &[&Tensor]) -> Result<()> {
-    let mut pending: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| t.node().value().is_none()).collect();
+    let mut pending: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| !t.node().has_value()).collect();
     if pending.is_empty() {
         return Ok(());
     }
@@ -46,13 +46,14 @@ fn realize_on(roots: &[Tensor], device: Device) -> Result<()> {
         drop(graph);
         let refs: Vec<&Tensor> = roots.iter().collect();
         // Inputs come first, so each transfer finds the ones before it done.
-        for t in topological(&refs, |t| t.node().value().is_none()) {
-            if matches!(t.node().op, Op::Transfer) && t.node().value().is_none() {
+        for t in topological(&refs, |t| !t.node().has_value()) {
+            if matches!(t.node().op, Op::Transfer) && !t.node().has_value() {
                 transfer(&t)?;
             }
         }
         graph = linearize(roots, device);
     }
+    profile::count(graph.nodes.len());
     let plan = plan_for(&graph)?;
     let values = execute(&plan, &graph)?;
     for (node, value) in values {
