@@ -114,23 +114,26 @@ pub(super) fn forward_f32(
     y: &mut [f32],
     e: &Epilogue<'_>,
 ) -> bool {
-    planes::forward(isa, g, channels, x, w, false, y, e)
+    planes::forward(isa, g, channels, x, w, false, (1, 1), y, e)
 }
 
-/// The gradient for the input by vectors, for unit strides: a convolution with turned kernels.
+/// The gradient for the input by vectors: a convolution of the gradient, with zeros between its
+/// elements where there are strides, with turned kernels.
 pub(super) fn input_grad_f32(isa: Isa, g: &Geometry, channels: usize, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
-    if g.params.stride != [1; 3] {
+    let stride = g.params.stride;
+    // More zeros than that, and going from element to element is faster.
+    if stride[0] != 1 || stride[1] > 2 || stride[2] > 2 {
         return false;
     }
     let reach = [0, 1, 2].map(|d| (g.kernel[d] - 1) * g.params.dilation[d]);
     let pad = [0, 1, 2].map(|d| reach[d].checked_sub(g.params.padding[d].0));
     let [Some(a), Some(b), Some(c)] = pad else { return false };
-    let params = ConvParams { padding: [(a, 0), (b, 0), (c, 0)], ..g.params };
+    let params = ConvParams { padding: [(a, 0), (b, 0), (c, 0)], stride: [1; 3], ..g.params };
     let back = Geometry { input: g.output, kernel: g.kernel, output: g.input, params };
     if g.inputs() == 0 {
         return true;
     }
-    planes::forward(isa, &back, channels, grad, w, true, dx, &Epilogue::default())
+    planes::forward(isa, &back, channels, grad, w, true, (stride[1], stride[2]), dx, &Epilogue::default())
 }
 
 /// The gradient for the kernels by vectors; `false` where there is no kernel for it.
