@@ -76,8 +76,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) flash_backward(const __
 
         const auto load_step = [&](int i) {
             const u32 stage = (i - first) % 2 * (64 * D * 2);
-            load_tile<64>(q_at + stage, q_from, p.q.row, i * 64, p.queries);
-            load_tile<64>(g_at + stage, g_from, p.grad.row, i * 64, p.queries);
+            load_tile<64>(q_at + stage, q_from, (int)p.q.row, i * 64, p.queries);
+            load_tile<64>(g_at + stage, g_from, (int)p.grad.row, i * 64, p.queries);
             if (threadIdx.x < 32) {
                 const int part = threadIdx.x / 16, c = threadIdx.x % 16;
                 const float* const from = (const float*)(part ? p.delta : p.lse2) + ((i64)bh * tiles + i) * 64 + c * 4;
@@ -87,8 +87,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) flash_backward(const __
             }
             commit();
         };
-        load_tile<128>(k_at, head_of(p.k, b, h), p.k.row, k0, p.keys);
-        load_tile<128>(v_at, head_of(p.v, b, h), p.v.row, k0, p.keys);
+        load_tile<128>(k_at, head_of(p.k, b, h), (int)p.k.row, k0, p.keys);
+        load_tile<128>(v_at, head_of(p.v, b, h), (int)p.v.row, k0, p.keys);
         commit();
         if (first < tiles) load_step(first);
 

@@ -96,13 +96,13 @@ __device__ __forceinline__ void arrive() {
 
 // Asks for rows first .. first + R (those from `end` on are zeros).
 template <int R>
-__device__ __forceinline__ void load_tile(u32 to, const u16* from, i64 stride, int first, int end) {
+__device__ __forceinline__ void load_tile(u32 to, const u16* from, int stride, int first, int end) {
     constexpr int pieces = D / 8;
 #pragma unroll
     for (int k = 0; k < R * pieces / THREADS; ++k) {
         const int n = k * THREADS + threadIdx.x, row = n / pieces, c = n % pieces;
         const bool there = first + row < end && c * 8 < DIM;
-        const u16* const p = there ? from + (first + row) * stride + c * 8 : from;
+        const u16* const p = from + (i64)min(first + row, end - 1) * stride + (c * 8 < DIM ? c * 8 : 0);
         load16(to + c / 8 * (R * 128) + row * 128 + ((c ^ row) % 8 << 4), p, there ? DIM - c * 8 : 0);
     }
 }

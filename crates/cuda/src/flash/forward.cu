@@ -21,12 +21,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, D == 64 ? 2 : 1) flash_for
     const u16* const k_from = head_of(p.k, b, h);
     const u16* const v_from = head_of(p.v, b, h);
     const auto load_keys = [&](int block) {
-        if (block < blocks) load_tile<64>(k_at + block % 2 * (64 * D * 2), k_from, p.k.row, block * 64, p.keys);
+        if (block < blocks) load_tile<64>(k_at + block % 2 * (64 * D * 2), k_from, (int)p.k.row, block * 64, p.keys);
     };
     const auto load_values = [&](int block) {
-        if (block < blocks) load_tile<64>(v_at + block % 2 * (64 * D * 2), v_from, p.v.row, block * 64, p.keys);
+        if (block < blocks) load_tile<64>(v_at + block % 2 * (64 * D * 2), v_from, (int)p.v.row, block * 64, p.keys);
     };
-    load_tile<128>(q_at, head_of(p.q, b, h), p.q.row, q0, p.queries);
+    load_tile<128>(q_at, head_of(p.q, b, h), (int)p.q.row, q0, p.queries);
     load_keys(0);
     commit();
     load_keys(1);

@@ -191,20 +191,19 @@ struct Backward {
 fn countable(a: &Attention) -> bool {
     let [queries, keys, ..] = a.sizes;
     let most = a.batch() * queries.max(keys).div_ceil(64) * 2;
-    queries < 1 << 30 && keys < 1 << 30 && most < 1 << 30
+    let strides = a.strides.iter().flatten().all(|&s| s < 1 << 30);
+    queries < 1 << 30 && keys < 1 << 30 && most < 1 << 30 && strides
 }
 
-/// Into how many blocks the tiles of a head's keys are shared out, by the steps that the busiest multiprocessor has. A step
-/// that may have to wait for another block takes about half as long again.
+/// Into how many blocks the tiles of a head's keys are shared out. One block a head goes faster through its steps, as
+/// measured, but there must be enough heads for all multiprocessors; blocks that share them out even out among these.
 fn parts(a: &Attention, multiprocessors: usize) -> usize {
     let tiles = a.sizes[1].div_ceil(128);
-    let steps = |parts: usize| {
-        // The block with the most steps sees the first tile.
-        let all: usize = (0..tiles).step_by(parts).map(|t| if a.causal { 2 * (tiles - t) } else { tiles }).sum();
-        let waves = (a.batch() * parts).div_ceil(multiprocessors);
-        waves * all * if parts == 1 { 2 } else { 3 }
-    };
-    (0..).map(|n| 1 << n).take_while(|&n| n <= tiles).chain([tiles]).min_by_key(|&n| steps(n)).unwrap_or(1)
+    let steps = |tile: usize| if a.causal { 2 * (tiles - tile) } else { a.sizes[0].div_ceil(64) };
+    let head: usize = (0..tiles).map(steps).sum();
+    let one = a.batch().div_ceil(multiprocessors) * head;
+    let many = a.batch() * head / multiprocessors + steps(0) / 2;
+    if one * 8 <= many * 9 { 1 } else { tiles }
 }
 
 impl Cuda {
@@ -354,11 +353,15 @@ mod tests {
                 return;
             }
         };
-        for n in 0..32 {
-            let on = |bit: usize| n >> bit & 1 == 1;
-            let hopper = on(0);
-            let width = if on(4) { 120 } else { 64 };
-            let key = Key { f16: on(1), width, causal: on(2), aligned: on(3), hopper };
+        // Every setting both ways, and beside each other at least once.
+        for (f16, width, causal, aligned, hopper) in [
+            (false, 64, true, true, true),
+            (true, 37, false, false, true),
+            (false, 128, false, true, true),
+            (true, 64, true, true, false),
+            (false, 120, true, false, false),
+        ] {
+            let key = Key { f16, width, causal, aligned, hopper };
             let program = key.program();
             for target in if hopper { &["sm_90a"][..] } else { &["sm_80", "sm_90"] } {
                 let code = nvrtc.build(&program.text, target, &program.options());

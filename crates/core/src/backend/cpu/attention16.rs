@@ -93,3 +93,87 @@ pub fn attention_grad(a: &Attention, inputs: &[Array<'_>], out: &mut [u8]) -> Re
     narrow(&grads, d, out);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Shape, backend::cpu::library, op::HostOp};
+    use std::sync::Arc;
+
+    fn array<'a>(d: DType, n: usize, bytes: &'a [u8]) -> Array<'a> {
+        Array { dtype: d, shape: n.into(), bytes }
+    }
+
+    /// Numbers that bf16 holds exactly.
+    fn numbers(n: usize, seed: usize) -> Vec<f32> {
+        (0..n).map(|i| ((i * 37 + seed * 11) % 29) as f32 / 16.0 - 0.9).map(|x| bf16::from_f32(x).to_f32()).collect()
+    }
+
+    fn narrowed(x: &[f32]) -> Vec<u8> {
+        x.iter().flat_map(|&x| bf16::from_f32(x).to_ne_bytes()).collect()
+    }
+
+    /// bf16 with heads inside is f32 with heads outside, turned and rounded; gradients as well.
+    #[test]
+    fn sixteen_bits_follow_the_kernel_of_32() {
+        let (b, h, n, w) = (2, 3, 5, 4);
+        let count = b * h * n * w;
+        let strides = vec![[h * n * w, n * w, w, 1].map(|s| s as isize).into_iter().collect(); 3];
+        let mut a = Attention {
+            lead: [b, h].into(),
+            sizes: [n, n, w, w],
+            scale: 0.5f32.to_bits(),
+            causal: true,
+            masked: false,
+            heads_inside: true,
+            strides,
+        };
+        let x: Vec<Vec<f32>> = (0..4).map(|k| numbers(count, k)).collect();
+        let halves: Vec<Vec<u8>> = x.iter().map(|x| narrowed(x)).collect();
+        let plain = Attention { heads_inside: false, ..a.clone() };
+        let (all, all16) = (a.packed(DType::F32).1, a.packed(DType::BF16).1);
+        let (mut want, mut got) = (vec![0f32; all], vec![0u16; all16]);
+        let inputs: Vec<Array<'_>> = x[..3].iter().map(|x| array(DType::F32, count, bytes_of(x))).collect();
+        let op = |a: &Attention| HostOp::Attention(Arc::new(a.clone()));
+        library::run(&op(&plain), &inputs, bytes_of_mut(&mut want), &(DType::F32, all.into())).unwrap();
+        let inputs16: Vec<Array<'_>> = halves[..3].iter().map(|x| array(DType::BF16, count, x)).collect();
+        // SAFETY: a u16 is two bytes.
+        let bytes =
+            |x: &mut Vec<u16>| unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast::<u8>(), x.len() * 2) };
+        library::run(&op(&a), &inputs16, bytes(&mut got), &(DType::BF16, all16.into())).unwrap();
+        // Element (b, h, r, c), and where it lies with the heads inside.
+        let turned = |want: &[f32], got: &[u16]| {
+            for (i, &x) in want.iter().enumerate() {
+                let (c, r, head, batch) = (i % w, i / w % n, i / (w * n) % h, i / (w * n * h));
+                let there = ((batch * n + r) * h + head) * w + c;
+                assert_eq!(bf16::from_bits(got[there]), bf16::from_f32(x), "element {i}");
+            }
+        };
+        turned(&want[..count], &got[..count]);
+        let sums: Vec<f32> = got[a.packed(DType::BF16).0..]
+            .chunks(2)
+            .map(|w| f32::from_bits(w[0] as u32 | (w[1] as u32) << 16))
+            .collect();
+        assert_eq!(sums, want[count..]);
+
+        // Backward, from what forward has rounded.
+        let strides4 = a.strides[0].clone();
+        a.strides.extend([strides4.clone(), strides4]);
+        let plain = Attention { heads_inside: false, ..a.clone() };
+        let mut rounded = want.clone();
+        rounded[..count].iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32());
+        let op = |a: &Attention| HostOp::AttentionGrad(Arc::new(a.clone()));
+        let (mut want, mut grads) = (vec![0f32; 3 * count], vec![0u16; 3 * count]);
+        let mut inputs: Vec<Array<'_>> = x[..3].iter().map(|x| array(DType::F32, count, bytes_of(x))).collect();
+        inputs.extend([array(DType::F32, all, bytes_of(&rounded)), array(DType::F32, count, bytes_of(&x[3]))]);
+        let spec: (DType, Shape) = (DType::F32, (3 * count).into());
+        library::run(&op(&plain), &inputs, bytes_of_mut(&mut want), &spec).unwrap();
+        let saved = bytes(&mut got).to_vec();
+        let mut inputs16: Vec<Array<'_>> = halves[..3].iter().map(|x| array(DType::BF16, count, x)).collect();
+        inputs16.extend([array(DType::BF16, all16, &saved), array(DType::BF16, count, &halves[3])]);
+        library::run(&op(&a), &inputs16, bytes(&mut grads), &(DType::BF16, (3 * count).into())).unwrap();
+        for k in 0..3 {
+            turned(&want[k * count..(k + 1) * count], &grads[k * count..(k + 1) * count]);
+        }
+    }
+}
