@@ -9,7 +9,7 @@
 
 use crate::{
     DType, Tensor,
-    op::{Conv, Op, ReduceOp},
+    op::{Conv, ConvKind, Op, ReduceOp},
     view::ViewOp,
 };
 use smallvec::SmallVec;
@@ -17,6 +17,8 @@ use std::{panic::Location, sync::Arc};
 
 /// `[n, h, w, c]` seen as `[n, c, h, w]`: where each axis comes from.
 const FIRST: [usize; 4] = [0, 3, 1, 2];
+/// Channels that matrix units take at once.
+const EIGHT: usize = 8;
 /// And back.
 const LAST: [usize; 4] = [0, 2, 3, 1];
 
@@ -26,9 +28,22 @@ fn permuted(t: &Tensor, order: [usize; 4], at: &'static Location<'static>) -> Te
     Tensor::build(Op::View(op), &[t], shape, t.dtype(), t.device(), at)
 }
 
+/// Zeros after the second axis.
+fn zeros_beside(t: &Tensor, more: usize, at: &'static Location<'static>) -> Tensor {
+    let op = ViewOp::Pad(SmallVec::from_slice(&[(0, 0), (0, more), (0, 0), (0, 0)]));
+    let shape = op.shape(t.shape());
+    Tensor::build(Op::View(op), &[t], shape, t.dtype(), t.device(), at)
+}
+
 /// Whether a tensor is `[n, h, w, c]` seen as `[n, c, h, w]`, on a device that keeps it so.
 fn is_last(t: &Tensor) -> bool {
-    matches!(&t.node().op, Op::View(ViewOp::Permute(p)) if p[..] == FIRST) && t.device().backend().channels_last()
+    let node = t.node();
+    match &node.op {
+        Op::View(ViewOp::Permute(p)) => p[..] == FIRST && t.device().backend().channels_last(),
+        // The same elements under another name.
+        Op::Detach | Op::WithVjp(_) => node.peek(|inputs, _| inputs.first().is_some_and(is_last)),
+        _ => false,
+    }
 }
 
 /// An operand with its channels last. One that lies otherwise is copied here, once for the convolution and its gradient.
@@ -50,8 +65,22 @@ pub(super) fn node(conv: Conv, a: &Tensor, b: &Tensor) -> Tensor {
         let shape = conv.shape();
         return Tensor::build(Op::Conv(Arc::new(conv)), &[a, b], shape, a.dtype(), a.device(), at);
     }
-    let conv = Conv { channels_last: true, ..conv };
-    let (a, b, shape) = (ordered(a, at), ordered(b, at), conv.shape());
+    // Matrix units take channels by the eight: a picture's three get zeros beside them.
+    let channels = conv.input[1];
+    let conv = match (conv.kind, channels.next_multiple_of(EIGHT) - channels) {
+        (ConvKind::Forward, 1..) => Conv {
+            input: conv.input.with(1, channels.next_multiple_of(EIGHT)),
+            weight: conv.weight.with(1, channels.next_multiple_of(EIGHT)),
+            channels_last: true,
+            ..conv
+        },
+        (ConvKind::Forward, 0) | (ConvKind::InputGrad | ConvKind::WeightGrad, _) => Conv { channels_last: true, ..conv },
+    };
+    let (a, b) = match conv.input[1] - channels {
+        0 => (a.resolve(), b.resolve()),
+        more => (zeros_beside(a, more, at), zeros_beside(b, more, at)),
+    };
+    let (a, b, shape) = (ordered(&a, at), ordered(&b, at), conv.shape());
     permuted(&Tensor::build(Op::Conv(Arc::new(conv)), &[&a, &b], shape, a.dtype(), a.device(), at), FIRST, at)
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod loss_class;
 pub(crate) mod loss_metric;
 pub(crate) mod multihead;
 pub(crate) mod norm;
+mod norm_grad;
 pub(crate) mod patches;
 pub(crate) mod pool;
 pub(crate) mod resize;
