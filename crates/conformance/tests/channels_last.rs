@@ -79,7 +79,7 @@ fn whole_numbers_are_the_same_in_both_orders() -> Result<()> {
         Ok(all)
     };
     let (first, last) = (run(&relay::device())?, run(&relay::channels_last())?);
-    assert!(first[3].iter().any(|&v| v > 2.0));
+    assert!(first[3].iter().any(|&v| v > 0.0));
     assert_eq!(first, last);
     Ok(())
 }
@@ -87,8 +87,9 @@ fn whole_numbers_are_the_same_in_both_orders() -> Result<()> {
 #[test]
 fn no_copy_between_the_orders() -> Result<()> {
     let device = relay::channels_last();
-    let p = parameters(&device);
-    let x = Tensor::randn([3, 3, 8, 8]).to(&device);
+    let shapes: [&[usize]; 3] = [&[8, 8, 3, 3], &[8], &[8, 8, 3, 3]];
+    let p: Vec<Tensor> = shapes.iter().map(|s| (Tensor::randn(*s) * 0.3).to(&device).requires_grad_()).collect();
+    let x = Tensor::randn([3, 8, 8, 8]).to(&device);
     x.eval()?;
     Tensor::eval_all(&p.iter().collect::<Vec<_>>())?;
     let (h, g) = autocast(DType::BF16, || -> Result<_> {

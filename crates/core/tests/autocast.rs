@@ -104,8 +104,9 @@ fn gradients_come_back_to_f32_weights_and_are_near() -> Result<()> {
             // The second run finds results of the first stored, and rounded: the last digit may differ.
             assert!(apart(&a, &b) < 2.0 * unit(low), "{:?}", v.name());
             let off = apart(&a, &c);
-            println!("{low} {:?}: {off}", v.name());
-            assert!(off > 0.0 || off < 30.0 * unit(low), "{low} {:?}: {off}", v.name());
+            // In bf16 some input of a relu comes to lie on its other side, which is more than a rounding.
+            let most = if low == DType::BF16 { 0.5 } else { 10.0 * unit(low) };
+            assert!(off > 0.0 && off < most, "{low} {:?}: {off}", v.name());
         }
     }
     Ok(())

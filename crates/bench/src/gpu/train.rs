@@ -49,8 +49,6 @@ fn resnet(gpu: &Gpu) -> Result<()> {
     gradus_cuda::reset_peak_memory(&gpu.device)?;
     gpu.step(name, 512, || {
         let loss = autocast(DType::BF16, || net(&x)?.cross_entropy(&y))?;
-        // The device begins with the forward pass while the backward pass is still being written down.
-        loss.eval()?;
         sgd.step(&loss.backward()?)
     })?;
     if std::env::var_os("GRADUS_STATS").is_some() {

@@ -4,6 +4,7 @@ pub(crate) mod activation;
 pub(crate) mod adaptive;
 pub(crate) mod attention;
 pub(crate) mod conv;
+mod conv_product;
 pub(crate) mod ctc;
 pub(crate) mod distance;
 pub(crate) mod dropout;
