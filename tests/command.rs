@@ -56,7 +56,9 @@ fn help_teaches() {
     }
     for task in ["sine", "digits", "mnist", "cifar10", "char-gpt"] {
         let help = ok(dir.path(), &["train", task, "--help"]);
-        for flag in ["--seed", "--epochs", "--batch-size", "--lr", "--out", "--checkpoint", "--resume", "--device"] {
+        for flag in
+            ["--seed", "--epochs", "--batch-size", "--lr", "--out", "--checkpoint", "--resume", "--device", "--amp"]
+        {
             assert!(help.contains(flag), "{task} {flag}");
         }
     }
@@ -78,6 +80,8 @@ fn mistakes_get_one_line() {
     refused(d, &["--out", "no/model.safetensors"], "there is no folder no");
     refused(d, &["--curve", "a.png"], "--curve must end in .svg");
     refused(d, &["--device", "tpu"], "there is no device tpu here");
+    refused(d, &["--device", "cuda:99"], "no device cuda:99");
+    refused(d, &["--amp", "f8"], "invalid value 'f8'");
     refused(d, &["--resume"], "--checkpoint");
     refused(d, &["--checkpoint", "none", "--resume"], "none has no checkpoint to go on from");
     refused(d, &["train"], "train needs a task");

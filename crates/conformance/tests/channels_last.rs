@@ -54,18 +54,42 @@ fn a_network_and_its_gradients() -> Result<()> {
     let last = run(&relay::channels_last(), Some(DType::BF16))?;
     for (i, ((e, f), l)) in exact.iter().zip(&first).zip(&last).enumerate() {
         assert_eq!((e.shape(), e.dtype()), (l.shape(), l.dtype()));
-        // The same roundings, but for sums in another order; and about as far from f32 as the other order is.
-        assert!(apart(l, f) < 0.02, "{i}: {} from channels first", apart(l, f));
+        // About as far from f32 as the other order is: kernels round in other places.
         assert!(apart(l, e) < 1.5 * apart(f, e) + 0.01, "{i}: {} and {} from f32", apart(l, e), apart(f, e));
     }
+    Ok(())
+}
+
+/// Whole numbers are exact in bf16 as long as they are small: then the order must not show at all.
+#[test]
+fn whole_numbers_are_the_same_in_both_orders() -> Result<()> {
+    let whole = |shape: &[usize], step: usize| {
+        let n: usize = shape.iter().product();
+        let v: Vec<f32> = (0..n).map(|i| ((i * step) % 3) as f32 - 1.0).collect();
+        Tensor::from_vec(v, shape.to_vec())
+    };
+    let (x, w, k) = (whole(&[2, 3, 5, 6], 7)?, whole(&[4, 3, 3, 3], 5)?, whole(&[4, 4, 1, 1], 2)?);
+    let run = |device: &Device| -> Result<Vec<Vec<f32>>> {
+        let p: Vec<Tensor> = [&x, &w, &k].map(|t| t.to_dtype(DType::BF16).to(device).requires_grad_()).into();
+        let h = p[0].conv2d(&p[1], None, options(1, 1))?.relu();
+        let y = (h.conv2d(&p[2], None, options(1, 0))? - &h).relu();
+        let g = y.sum_dim([0, 2, 3], false)?.max()?.backward()?;
+        let mut all: Vec<Vec<f32>> = p.iter().map(|v| g.wrt(v)?.to_vec::<f32>()).collect::<Result<_>>()?;
+        all.push(y.to_vec::<f32>()?);
+        Ok(all)
+    };
+    let (first, last) = (run(&relay::device())?, run(&relay::channels_last())?);
+    assert!(first[3].iter().any(|&v| v > 0.0));
+    assert_eq!(first, last);
     Ok(())
 }
 
 #[test]
 fn no_copy_between_the_orders() -> Result<()> {
     let device = relay::channels_last();
-    let p = parameters(&device);
-    let x = Tensor::randn([3, 3, 8, 8]).to(&device);
+    let shapes: [&[usize]; 3] = [&[8, 8, 3, 3], &[8], &[8, 8, 3, 3]];
+    let p: Vec<Tensor> = shapes.iter().map(|s| (Tensor::randn(*s) * 0.3).to(&device).requires_grad_()).collect();
+    let x = Tensor::randn([3, 8, 8, 8]).to(&device);
     x.eval()?;
     Tensor::eval_all(&p.iter().collect::<Vec<_>>())?;
     let (h, g) = autocast(DType::BF16, || -> Result<_> {
@@ -78,9 +102,11 @@ fn no_copy_between_the_orders() -> Result<()> {
     let grads = g.backward()?;
     let all: Vec<Tensor> = [&p[0], &p[1], &p[2]].into_iter().map(|v| grads.wrt(v)).collect::<Result<_>>()?;
     let plan = Tensor::explain_all(&all.iter().collect::<Vec<_>>())?.to_string();
-    let convs = plan.matches("conv").count();
-    assert!(convs >= 5, "{plan}");
-    println!("{plan}");
+    // What is copied is what came with its channels first: the image and the two weights, each once.
+    assert_eq!(plan.matches("contiguous").count(), 3, "{plan}");
+    assert_eq!(plan.matches(" conv [").count(), 5, "{plan}");
+    // A normalisation with all around it is one kernel in each direction, over rows of channels.
+    assert_eq!(plan.matches("over [3, 8, 8]").count(), 2, "{plan}");
     Ok(())
 }
 

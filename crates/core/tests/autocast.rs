@@ -76,7 +76,7 @@ fn products_are_low_and_sums_are_wide() -> Result<()> {
 fn network(x: &Tensor, p: &[Tensor]) -> Result<Tensor> {
     let padded = ConvOptions { padding: 1.into(), ..Default::default() };
     let training = BatchNormOptions { training: true, ..Default::default() };
-    let h = x.conv2d(&p[0], Some(&p[1]), padded)?.batch_norm(None, Some(&p[2]), None, &training)?.0.relu();
+    let h = x.conv2d(&p[0], None, padded)?.batch_norm(None, Some(&p[1]), Some(&p[2]), &training)?.0.relu();
     let rows = h.flatten(2, 3)?;
     let mixed = rows.scaled_dot_product_attention(&rows, &rows, &AttentionOptions::default())?;
     mixed.flatten(1, 2)?.linear(&p[3], Some(&p[4]))?.cross_entropy(&Tensor::from([1i64, 0, 2, 1]))
@@ -104,7 +104,9 @@ fn gradients_come_back_to_f32_weights_and_are_near() -> Result<()> {
             // The second run finds results of the first stored, and rounded: the last digit may differ.
             assert!(apart(&a, &b) < 2.0 * unit(low), "{:?}", v.name());
             let off = apart(&a, &c);
-            assert!(off > 0.0 && off < 30.0 * unit(low), "{low} {:?}: {off}", v.name());
+            // In bf16 some input of a relu comes to lie on its other side, which is more than a rounding.
+            let most = if low == DType::BF16 { 0.5 } else { 10.0 * unit(low) };
+            assert!(off > 0.0 && off < most, "{low} {:?}: {off}", v.name());
         }
     }
     Ok(())

@@ -148,7 +148,7 @@ fn evaluate(s: &Settings, model: &Classifier, test: &Test) -> Result<(usize, Vec
     let n = test.labels.numel();
     for at in (0..n).step_by(TEST_BATCH) {
         let len = TEST_BATCH.min(n - at);
-        let scores = no_grad(|| autocast(s.low(), || model.net.forward(&test.images.narrow(0, at, len)?)))?;
+        let scores = no_grad(|| autocast(s.amp, || model.net.forward(&test.images.narrow(0, at, len)?)))?;
         let taken = scores.argmax_dim(1, false)?.to_vec::<i64>()?;
         let labels = test.labels.narrow(0, at, len)?.to_vec::<i64>()?;
         for (&label, &taken) in labels.iter().zip(&taken) {

@@ -80,7 +80,7 @@ pub fn run(s: &Settings, m: &ArgMatches, out: &Out) -> Done {
         rest.set_epoch(0);
         // All of them before the first is read: a device of its own need not wait.
         let losses = rest.iter().take(VALIDATION).map(|b| {
-            let loss = autocast(s.low(), || loss(b?))?;
+            let loss = autocast(s.amp, || loss(b?))?;
             Ok(loss.eval()?.clone())
         });
         let losses = losses.collect::<Result<Vec<_>>>()?;

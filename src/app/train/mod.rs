@@ -3,6 +3,8 @@
 mod classify;
 mod gpt;
 mod sine;
+#[cfg(test)]
+mod tests;
 
 use super::{
     devices,
@@ -159,11 +161,6 @@ impl Settings {
             Some(store) => trainer.checkpoints(store, every),
             None => trainer.on(StopOnCtrlC),
         })
-    }
-
-    /// The type products are done in, for what is computed outside of the loop.
-    fn low(&self) -> Option<DType> {
-        self.amp
     }
 
     /// What must be the same when a run goes on. The device need not be: a run may go on elsewhere.

@@ -253,7 +253,7 @@ fn convolve(
         output: shape,
         channels_last: false,
     };
-    t.finish(op, layout::node(conv, &t.x, &t.weight))
+    t.finish(op, layout::node(conv, &t.x, &t.weight)?)
 }
 
 /// The adjoint of a convolution. The part of its padding that the extra output elements do not take back is given to
@@ -317,7 +317,7 @@ fn transpose(
         output: t.x.shape().clone(),
         channels_last: false,
     };
-    let mut y = layout::node(conv, &t.x, &t.weight);
+    let mut y = layout::node(conv, &t.x, &t.weight)?;
     for a in (0..d).filter(|&a| extra[a] > padding[a]) {
         y = y.pad_axis(a + 2, 0, extra[a])?.sliced(a + 2, padding[a], 1, lengths[a]);
     }

@@ -7,8 +7,9 @@
 //! goes between the two orders. Nodes are made on top of the view, not around it: a gradient for it, or a hook on it,
 //! finds its way.
 
+use super::conv_product as product;
 use crate::{
-    DType, Tensor,
+    DType, Result, Tensor,
     op::{Conv, Op, ReduceOp},
     view::ViewOp,
 };
@@ -28,12 +29,30 @@ fn permuted(t: &Tensor, order: [usize; 4], at: &'static Location<'static>) -> Te
 
 /// Whether a tensor is `[n, h, w, c]` seen as `[n, c, h, w]`, on a device that keeps it so.
 fn is_last(t: &Tensor) -> bool {
-    matches!(&t.node().op, Op::View(ViewOp::Permute(p)) if p[..] == FIRST) && t.device().backend().channels_last()
+    let node = t.node();
+    match &node.op {
+        Op::View(ViewOp::Permute(p)) => p[..] == FIRST && t.device().backend().channels_last(),
+        // The same elements under another name.
+        Op::Detach | Op::WithVjp(_) => node.peek(|inputs, _| inputs.first().is_some_and(is_last)),
+        _ => false,
+    }
+}
+
+/// What lies under a view with the channels first. Without a gradient to come nobody can ask for the view on the way: it
+/// is passed over.
+fn under(t: &Tensor, at: &'static Location<'static>) -> Tensor {
+    if matches!(&t.node().op, Op::View(ViewOp::Permute(p)) if p[..] == FIRST)
+        && !t.requires_grad()
+        && let Some(base) = t.node().peek(|inputs, _| inputs.first().cloned())
+    {
+        return base;
+    }
+    permuted(t, LAST, at)
 }
 
 /// An operand with its channels last. One that lies otherwise is copied here, once for the convolution and its gradient.
 fn ordered(t: &Tensor, at: &'static Location<'static>) -> Tensor {
-    let view = permuted(t, LAST, at);
+    let view = under(t, at);
     if is_last(t) {
         return view;
     }
@@ -41,18 +60,21 @@ fn ordered(t: &Tensor, at: &'static Location<'static>) -> Tensor {
     Tensor::build(Op::Contiguous, &[&view], shape, t.dtype(), t.device(), at)
 }
 
-/// The node of a convolution, in the order that the device wants.
+/// The node of a convolution, in the order that the device wants; as a matrix product where that is the better way.
 #[track_caller]
-pub(super) fn node(conv: Conv, a: &Tensor, b: &Tensor) -> Tensor {
+pub(super) fn node(conv: Conv, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let at = Location::caller();
     let images = a.rank() == 4 && matches!(a.dtype(), DType::F16 | DType::BF16);
     if !(images && conv.params.groups == 1 && a.device().backend().channels_last()) {
         let shape = conv.shape();
-        return Tensor::build(Op::Conv(Arc::new(conv)), &[a, b], shape, a.dtype(), a.device(), at);
+        return Ok(Tensor::build(Op::Conv(Arc::new(conv)), &[a, b], shape, a.dtype(), a.device(), at));
+    }
+    if let Some(y) = product::product(&conv, a, b)? {
+        return Ok(permuted(&y, FIRST, at));
     }
     let conv = Conv { channels_last: true, ..conv };
     let (a, b, shape) = (ordered(a, at), ordered(b, at), conv.shape());
-    permuted(&Tensor::build(Op::Conv(Arc::new(conv)), &[&a, &b], shape, a.dtype(), a.device(), at), FIRST, at)
+    Ok(permuted(&Tensor::build(Op::Conv(Arc::new(conv)), &[&a, &b], shape, a.dtype(), a.device(), at), FIRST, at))
 }
 
 /// An elementwise operation or a conversion over inputs of which one has its channels last: so has the result.
@@ -60,8 +82,8 @@ pub(crate) fn pointwise(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static 
     if !inputs.iter().any(|t| is_last(t)) {
         return None;
     }
-    let under: SmallVec<[Tensor; 3]> = inputs.iter().map(|t| permuted(t, LAST, at)).collect();
-    let refs: SmallVec<[&Tensor; 3]> = under.iter().collect();
+    let lower: SmallVec<[Tensor; 3]> = inputs.iter().map(|t| under(t, at)).collect();
+    let refs: SmallVec<[&Tensor; 3]> = lower.iter().collect();
     let made = Tensor::build(op.clone(), &refs, refs[0].shape().clone(), dtype, refs[0].device(), at);
     Some(permuted(&made, FIRST, at))
 }
@@ -73,7 +95,7 @@ pub(crate) fn reduction(t: &Tensor, op: ReduceOp, axes: &[usize]) -> Option<Tens
         return None;
     }
     let at = Location::caller();
-    let under = permuted(t, LAST, at);
+    let under = under(t, at);
     let mut axes: SmallVec<[usize; 6]> = axes.iter().map(|&a| FIRST[a]).collect();
     axes.sort_unstable();
     let mut shape = under.shape().clone();

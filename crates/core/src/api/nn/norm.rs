@@ -1,8 +1,10 @@
 //! Normalisations: each is mathematics over one mean and one variance, and runs as one pass over a row.
 
+use super::norm_grad::{self, BatchNormGrad};
 use crate::api::activation::channel_shape;
 use crate::{DType, Error, Result, Shape, Tensor, op::ReduceOp};
 use smallvec::SmallVec;
+use std::panic::Location;
 
 /// How [`Tensor::batch_norm`] and [`Tensor::instance_norm`] work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,11 +27,11 @@ impl Default for BatchNormOptions {
 pub type RunningStats = (Tensor, Tensor);
 
 /// A normalised input with the statistics it was normalised by.
-struct Normed {
+pub(super) struct Normed {
     out: Tensor,
-    mean: Tensor,
+    pub(super) mean: Tensor,
     var: Tensor,
-    rstd: Tensor,
+    pub(super) rstd: Tensor,
 }
 
 impl Tensor {
@@ -200,11 +202,35 @@ impl Tensor {
             let why = format!("training needs more than one value for each channel, and {} has one", self.shape());
             return Err(Error::shape(name, &[self.shape()], why).operand(self));
         }
-        let axes = (0..self.rank()).filter(|&d| d != 1 && self.rank() > 1).collect();
-        let n = x.standardize(&axes, options.eps);
+        let axes: SmallVec<[usize; 6]> = (0..self.rank()).filter(|&d| d != 1 && self.rank() > 1).collect();
+        let constant = |t: Option<&Tensor>| t.map(Tensor::detach);
+        let (w, b) = (constant(weight), constant(bias));
+        let (out, n) = self.detach().batch_norm_composite(&axes, w.as_ref(), b.as_ref(), &per, options);
         let updated = running.map(|r| update(r, &n, count, options.momentum));
-        // In the input's type inside `autocast` too, as PyTorch has it: it stands between two convolutions.
-        Ok((n.out.scale_shift(weight, bias, &per).to_dtype(self.dtype().to_float()), updated))
+        let given: Vec<&Tensor> = [self].into_iter().chain(weight).chain(bias).collect();
+        if !given.iter().any(|t| t.requires_grad()) {
+            return Ok((out, updated));
+        }
+        let (scale, shift) = (weight.is_some(), bias.is_some());
+        let kept = [n.mean.clone(), n.rstd.clone()];
+        let rule = BatchNormGrad { axes, per, count, scale, shift, eps: options.eps, _kept: kept };
+        let inputs: Vec<&Tensor> = given.into_iter().chain([&n.mean, &n.rstd]).collect();
+        Ok((norm_grad::attach(rule, &out, &inputs, Location::caller()), updated))
+    }
+
+    /// A batch normalisation by these sums, as mathematics; with the statistics. In the input's type inside `autocast`
+    /// too, as PyTorch has it: it stands between two convolutions.
+    #[track_caller]
+    pub(super) fn batch_norm_composite(
+        &self,
+        axes: &SmallVec<[usize; 6]>,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        per: &Shape,
+        options: &BatchNormOptions,
+    ) -> (Tensor, Normed) {
+        let n = self.wide().standardize(axes, options.eps);
+        (n.out.clone().scale_shift(weight, bias, per).to_dtype(self.dtype().to_float()), n)
     }
 
     /// Mean 0 and variance 1 for each sample and channel, then `weight` and `bias` for each channel. With `training`

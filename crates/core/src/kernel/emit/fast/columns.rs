@@ -25,8 +25,10 @@ const SMALL: usize = 1 << 19;
 const SHARED: usize = 48 << 10;
 /// Threads along the columns of a narrow strip.
 const NARROW: usize = 8;
-/// A reduction is split into at most so many parts for each multiprocessor: every block reads all partial results.
-const SPLIT_MOST: usize = 2;
+/// A reduction is split into at most so many parts for each multiprocessor.
+const SPLIT_MOST: usize = 4;
+/// Up to so many parts are made one by every block that needs them.
+const SHARED_PARTS: usize = 32;
 
 /// How threads lie on a strip.
 struct Strip {
@@ -57,14 +59,10 @@ pub(super) fn write(w: &mut Writer<'_>) -> Result<bool> {
     while small && tx > NARROW && columns.div_ceil(tx) < w.target.multiprocessors {
         tx /= 2;
     }
-    // Each reduction has a value a thread and vector element in shared memory.
-    let reduces: usize = s.passes.iter().map(|p| p.reduces.len()).sum();
+    // A reduction has a value a thread and vector element in shared memory, one reduction after the other.
     let mut threads = if small { 2 * THREADS } else { THREADS };
-    while threads > 32 && threads * v.n * 8 * reduces > SHARED {
+    while threads > 32 && threads * v.n * 8 > SHARED {
         threads /= 2;
-    }
-    if threads * v.n * 8 * reduces > SHARED {
-        return Ok(false);
     }
     let tx = tx.min(threads);
     let ty = (threads / tx).min(s.cols.next_power_of_two());
@@ -86,6 +84,7 @@ pub(super) fn write(w: &mut Writer<'_>) -> Result<bool> {
 
 fn head(b: &mut Body<'_, Cuda>, w: &Writer<'_>, v: &Vectors, t: &Strip, splits: usize) -> Result<()> {
     let columns = w.s.rows / v.n;
+    b.line(&format!("__shared__ double shared[{}];", t.tx * t.ty * v.n));
     for &u in &w.s.uniforms {
         b.inst(u)?;
     }
@@ -144,7 +143,9 @@ fn gathered(b: &mut Body<'_, Cuda>, v: &Vectors, t: &Strip, x: Val) -> Result<()
         b.line(&format!("for (int e = 0; e < {n}; ++e) {{ k{x}[e] = a{x}[e]; }}"));
         return Ok(());
     }
-    b.line(&format!("__shared__ {ty} s{x}[{}];", t.tx * t.ty * n));
+    // All reductions take turns in one piece of shared memory.
+    b.line("__syncthreads();");
+    b.line(&format!("{ty}* const s{x} = ({ty}*)shared;"));
     b.line("#pragma unroll");
     // Elements of a vector lie apart: neighbouring threads then meet different banks.
     let place = |thread: &str, e: &str| format!("s{x}[{e} * {} + {thread}]", t.tx * t.ty);
@@ -206,36 +207,25 @@ fn split(w: &mut Writer<'_>, v: &Vectors, t: &Strip) -> Result<()> {
     let places: Vec<(Val, usize)> =
         s.passes.iter().flat_map(|p| p.reduces.clone()).map(|x| (x, w.take_scratch(s.rows * t.splits))).collect();
     let place = |x: Val| places.iter().find(|p| p.0 == x).map_or(0, |p| p.1);
-    let all = t.splits;
+    // Threads for the partial results alone: a stage that only writes rows has no others.
+    let ty = t.splits.next_power_of_two().min(t.tx * t.ty / NARROW).max(1);
+    let tx = t.tx * t.ty / ty;
+    let flat = Strip { tx, ty, strips: (s.rows / v.n).div_ceil(tx), splits: 1, span: s.cols };
+    // Where parts are many, a launch of its own makes one result of them; else every block of the next stage does.
+    let combined = t.splits > SHARED_PARTS;
+    let all = if combined { 1 } else { t.splits };
     for (n, p) in s.passes.iter().enumerate() {
         let is_store = |i: &Val| matches!(s.kernel.insts[*i].kind, InstKind::Store { .. });
         if p.elems.is_empty() && !p.rows.iter().any(is_store) {
             continue;
         }
-        // A stage that only writes rows has threads for the partial results alone.
-        let ty = t.splits.next_power_of_two().min(t.tx * t.ty / NARROW).max(1);
-        let tx = t.tx * t.ty / ty;
-        let flat = Strip { tx, ty, strips: (s.rows / v.n).div_ceil(tx), splits: 1, span: s.cols };
         let (t, splits) = if p.elems.is_empty() { (&flat, 1) } else { (t, t.splits) };
         let mut b = w.body();
         head(&mut b, w, v, t, splits)?;
         let roots: Vec<Val> = p.rows.iter().chain(&p.elems).copied().collect();
         let known: Vec<Val> = reductions_behind(s, &roots).into_iter().filter(|x| !p.reduces.contains(x)).collect();
-        // Threads along the reduction share the partial results.
-        accumulators(&mut b, v, &known);
         for &x in &known {
-            let (ty, at) = (b.register(x), place(x));
-            b.line("#pragma unroll 4");
-            let head = b.d.count("i", "ty", &all.to_string(), &t.ty.to_string());
-            b.open(&head);
-            b.line("#pragma unroll");
-            b.open(&format!("for (int e = 0; e < {}; ++e)", v.n));
-            b.line(&format!("const {ty} other = ((const {ty}*)(scratch + {at}))[i * {} + r + e];", s.rows));
-            let both = b.combine(x, &format!("a{x}[e]"), "other")?;
-            b.line(&format!("a{x}[e] = {both};"));
-            b.close();
-            b.close();
-            gathered(&mut b, v, t, x)?;
+            combine_parts(&mut b, w, v, t, x, place(x), all)?;
         }
         store_rows(&mut b, w, v, n)?;
         if !p.elems.is_empty() {
@@ -254,6 +244,54 @@ fn split(w: &mut Writer<'_>, v: &Vectors, t: &Strip) -> Result<()> {
             }
         }
         w.entry(b, t.strips * splits, t.tx * t.ty);
+        if combined && !p.reduces.is_empty() {
+            let mut b = w.body();
+            head(&mut b, w, v, &flat, 1)?;
+            for &x in &p.reduces {
+                let (ty, at) = (b.register(x), place(x));
+                combine_parts(&mut b, w, v, &flat, x, at, splits)?;
+                // Into the first part's place, which nobody else reads: parts of a column belong to one block.
+                b.line("__syncthreads();");
+                b.open("if (live && ty == 0)");
+                b.line("#pragma unroll");
+                let to = format!("(({ty}*)(scratch + {at}))[r + e]");
+                b.line(&format!("for (int e = 0; e < {}; ++e) {{ {to} = k{x}[e]; }}", v.n));
+                b.close();
+            }
+            w.entry(b, flat.strips, flat.tx * flat.ty);
+        }
     }
     Ok(())
+}
+
+/// `k` of a reduction from its first `all` partial results: threads along the reduction share them.
+fn combine_parts(
+    b: &mut Body<'_, Cuda>,
+    w: &Writer<'_>,
+    v: &Vectors,
+    t: &Strip,
+    x: Val,
+    at: usize,
+    all: usize,
+) -> Result<()> {
+    let ty = b.register(x);
+    if all == 1 {
+        b.line(&format!("{ty} k{x}[{}];", v.n));
+        b.line("#pragma unroll");
+        let from = format!("((const {ty}*)(scratch + {at}))[r + e]");
+        b.line(&format!("for (int e = 0; e < {}; ++e) {{ k{x}[e] = {from}; }}", v.n));
+        return Ok(());
+    }
+    accumulators(b, v, &[x]);
+    b.line("#pragma unroll 4");
+    let head = b.d.count("i", "ty", &all.to_string(), &t.ty.to_string());
+    b.open(&head);
+    b.line("#pragma unroll");
+    b.open(&format!("for (int e = 0; e < {}; ++e)", v.n));
+    b.line(&format!("const {ty} other = ((const {ty}*)(scratch + {at}))[i * {} + r + e];", w.s.rows));
+    let both = b.combine(x, &format!("a{x}[e]"), "other")?;
+    b.line(&format!("a{x}[e] = {both};"));
+    b.close();
+    b.close();
+    gathered(b, v, t, x)
 }
