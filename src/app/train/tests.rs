@@ -6,8 +6,8 @@ use gradus_conformance::relay;
 use std::fs;
 
 fn matches(task: &str, args: &[&str]) -> ArgMatches {
-    let all = ["gradus", "train", task].iter().chain(args);
-    let m = cli::command().try_get_matches_from(all).unwrap();
+    let start = ["gradus", "train", task];
+    let m = cli::command().try_get_matches_from(start.iter().chain(args)).unwrap();
     m.subcommand_matches("train").unwrap().subcommand_matches(task).unwrap().clone()
 }
 
