@@ -33,7 +33,8 @@ pub struct Work {
     loss: Loss,
     optimizer: Box<dyn Optimizer>,
     /// What it trains.
-    pub params: Vec<Tensor>,
+    #[cfg(test)]
+    params: Vec<Tensor>,
 }
 
 impl Work {
@@ -101,7 +102,14 @@ pub fn training(name: &str) -> Result<Work> {
         "gpt_small" | "gpt_mid" => Box::new(Adam::new(&params, 1e-3).decoupled(0.01)),
         _ => Box::new(Adam::new(&params, 1e-3)),
     };
-    Ok(Work { model, data, loss, optimizer, params })
+    Ok(Work {
+        model,
+        data,
+        loss,
+        optimizer,
+        #[cfg(test)]
+        params,
+    })
 }
 
 /// All of them.

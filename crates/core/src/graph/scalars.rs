@@ -28,7 +28,7 @@ pub fn share_scalars<R>(f: impl FnOnce() -> R) -> R {
 #[track_caller]
 pub(crate) fn shared(x: Scalar, dtype: DType, device: Device, shape: &Shape) -> Tensor {
     let at = Location::caller();
-    let make = || Tensor::constant(x, dtype, device).expand_to(shape);
+    let make = || Tensor::full_on(shape.clone(), x, dtype, device);
     SHARED.with_borrow_mut(|s| match s {
         None => make(),
         Some(known) => {

@@ -269,8 +269,14 @@ impl Tensor {
     /// A rank-0 constant: an argument of the plan, not part of its structure.
     #[track_caller]
     pub(crate) fn constant(value: Scalar, dtype: DType, device: Device) -> Tensor {
+        Tensor::full_on(Shape::default(), value, dtype, device)
+    }
+
+    /// One number everywhere: an argument of the plan, not part of its structure.
+    #[track_caller]
+    pub(crate) fn full_on(shape: Shape, value: Scalar, dtype: DType, device: Device) -> Tensor {
         let op = Op::Scalar(value.cast(dtype));
-        Tensor(Node::new(op, Inputs::new(), Shape::default(), dtype, device, false, None, Location::caller()))
+        Tensor(Node::new(op, Inputs::new(), shape, dtype, device, false, None, Location::caller()))
     }
 
     /// An elementwise operation over inputs of one shape and of the types the row wants.

@@ -30,7 +30,7 @@ pub struct VarRef {
 pub enum Op {
     /// Elements that were given.
     Data,
-    /// A rank-0 constant; a plan takes it as an argument.
+    /// One number everywhere; a plan takes it as an argument.
     Scalar(Scalar),
     /// 0, 1, 2, ... in row-major order.
     Iota,

@@ -295,7 +295,10 @@ impl Lower {
                 return input(self, 0);
             }
             Op::View(v) => return self.view(input(self, 0), v, i),
-            Op::Scalar(_) => Kind::Scalar(n.scalar),
+            Op::Scalar(_) => {
+                let number = self.item(Kind::Scalar(n.scalar), SmallVec::new(), Shape::default(), dtype, i, None);
+                return if shape.rank() == 0 { number } else { self.view(number, &ViewOp::Expand(shape.clone()), i) };
+            }
             Op::Iota => Kind::Iota,
             Op::Rand { .. } => Kind::Rand(n.scalar),
             Op::Ewise(row) => Kind::Ewise(row),

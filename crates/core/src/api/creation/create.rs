@@ -144,11 +144,6 @@ impl Tensor {
     }
 
     #[track_caller]
-    pub(crate) fn full_on(shape: Shape, value: Scalar, dtype: DType, device: Device) -> Tensor {
-        Tensor::constant(value, dtype, device).expand_to(&shape)
-    }
-
-    #[track_caller]
     pub(crate) fn zeros_on(shape: Shape, dtype: DType, device: Device) -> Tensor {
         Tensor::full_on(shape, Scalar::I(0), dtype, device)
     }

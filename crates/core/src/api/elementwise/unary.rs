@@ -33,7 +33,7 @@ impl Tensor {
         if let Op::Scalar(s) = &self.node().op
             && !(self.dtype().is_int() && dtype.is_int())
         {
-            return Tensor::constant(*s, dtype, self.device());
+            return Tensor::full_on(self.shape().clone(), *s, dtype, self.device());
         }
         if let Some(kept) = layout::pointwise(&Op::Cast, &[self], dtype, Location::caller()) {
             return kept;

@@ -14,7 +14,13 @@ impl Tensor {
     /// An expansion that was checked.
     #[track_caller]
     pub(crate) fn expand_to(&self, shape: &Shape) -> Tensor {
-        if self.shape() == shape { self.resolve() } else { self.view_op(ViewOp::Expand(shape.clone())) }
+        if self.shape() == shape {
+            return self.resolve();
+        }
+        if let Op::Scalar(x) = self.node().op {
+            return Tensor::full_on(shape.clone(), x, self.dtype(), self.device());
+        }
+        self.view_op(ViewOp::Expand(shape.clone()))
     }
 
     /// The same elements in row-major order under another shape; one extent may be -1.
