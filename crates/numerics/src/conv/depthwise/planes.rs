@@ -20,6 +20,13 @@ struct Shape {
     output: (usize, usize),
 }
 
+impl Shape {
+    /// Whether windows are squares of neighbours, and follow one another.
+    fn is_square(&self) -> bool {
+        self.kernel.0 == self.kernel.1 && self.stride == (1, 1) && self.dilation == (1, 1)
+    }
+}
+
 /// A plane with zeros around it.
 struct Frame {
     shape: Shape,
@@ -91,6 +98,17 @@ unsafe fn copy_rows_body<S: Simd>(
                 }
                 if i < n {
                     S::store_first(y.add(i), S::load_first(x.add(i), n - i), n - i);
+                }
+            } else if spread == 2 {
+                for i in (0..n).step_by(S::LANES) {
+                    let left = (n - i).min(S::LANES);
+                    // The last has no zero behind it.
+                    let all = 2 * left - 1;
+                    let [a, b] = S::interleave2(S::load_first(x.add(i), left), S::zero());
+                    S::store_first(y.add(2 * i), a, all.min(S::LANES));
+                    if all > S::LANES {
+                        S::store_first(y.add(2 * i + S::LANES), b, all - S::LANES);
+                    }
                 }
             } else {
                 for i in 0..n {
@@ -193,6 +211,110 @@ unsafe fn rows<S: Simd, const N: usize, const K: usize>(s: &Shape, x: &[f32], w:
     }
 }
 
+/// [`rows`] for kernels of `K` by `K` neighbours and unit strides: every vector that is read serves
+/// all the outputs above it.
+#[inline(always)]
+unsafe fn square_rows<S: Simd, const N: usize, const K: usize>(
+    s: &Shape,
+    x: &[f32],
+    w: &[f32],
+    row: usize,
+    out: &Out<'_>,
+) {
+    // SAFETY: as in `rows`.
+    unsafe {
+        for first in (0..s.output.1).step_by(S::LANES) {
+            let n = (s.output.1 - first).min(S::LANES);
+            let from = x.as_ptr().add(row * s.width + first);
+            let mut sums = [S::zero(); N];
+            for r in 0..N + K - 1 {
+                for kw in 0..K {
+                    let v = S::load(from.add(r * s.width + kw));
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        if i <= r && r - i < K {
+                            *sum = S::fma(v, S::splat(*w.get_unchecked((r - i) * K + kw)), *sum);
+                        }
+                    }
+                }
+            }
+            for (i, sum) in sums.into_iter().enumerate() {
+                let to = out.at + (row + i) * s.output.1 + first;
+                S::store_first(out.y.add(to), out.epilogue.channel::<S>(sum, out.channel, to, n), n);
+            }
+        }
+    }
+}
+
+/// Adds row `r` of the frame to outputs `i` of a group of four.
+#[inline(always)]
+unsafe fn step<S: Simd, const K: usize>(
+    sums: &mut [S::V; 4],
+    i: std::ops::Range<usize>,
+    from: *const f32,
+    w: *const f32,
+    r: usize,
+) {
+    // Elements spread over vectors are not to be kept for the next row: there are more of them than
+    // registers, and reading them back takes longer than spreading them again.
+    let w = std::hint::black_box(w);
+    // SAFETY: the caller gives a row of the frame and a kernel.
+    unsafe {
+        for kw in 0..K {
+            let v = S::load(from.add(kw));
+            for i in i.clone() {
+                sums[i] = S::fma(v, S::splat(*w.add((r - i) * K + kw)), sums[i]);
+            }
+        }
+    }
+}
+
+/// Four rows of outputs for larger kernels: [`square_rows`] would not be unrolled.
+#[inline(always)]
+unsafe fn four_rows<S: Simd, const K: usize>(s: &Shape, x: &[f32], w: &[f32], row: usize, out: &Out<'_>) {
+    // SAFETY: as in `rows`.
+    unsafe {
+        for first in (0..s.output.1).step_by(S::LANES) {
+            let w = w.as_ptr();
+            let n = (s.output.1 - first).min(S::LANES);
+            let from = x.as_ptr().add(row * s.width + first);
+            let mut sums = [S::zero(); 4];
+            step::<S, K>(&mut sums, 0..1, from, w, 0);
+            step::<S, K>(&mut sums, 0..2, from.add(s.width), w, 1);
+            step::<S, K>(&mut sums, 0..3, from.add(2 * s.width), w, 2);
+            for r in 3..K {
+                step::<S, K>(&mut sums, 0..4, from.add(r * s.width), w, r);
+            }
+            step::<S, K>(&mut sums, 1..4, from.add(K * s.width), w, K);
+            step::<S, K>(&mut sums, 2..4, from.add((K + 1) * s.width), w, K + 1);
+            step::<S, K>(&mut sums, 3..4, from.add((K + 2) * s.width), w, K + 2);
+            for (i, sum) in sums.into_iter().enumerate() {
+                let to = out.at + (row + i) * s.output.1 + first;
+                S::store_first(out.y.add(to), out.epilogue.channel::<S>(sum, out.channel, to, n), n);
+            }
+        }
+    }
+}
+
+/// Whole planes of those.
+#[inline(always)]
+unsafe fn square_of<S: Simd, const K: usize>(s: &Shape, x: &[f32], w: &[f32], out: &Out<'_>) {
+    let mut row = 0;
+    while row < s.output.0 {
+        let left = s.output.0 - row;
+        // SAFETY: the caller's promise; rows are inside the output.
+        unsafe {
+            match left {
+                1 => rows::<S, 1, K>(s, x, w, row, out),
+                2 => rows::<S, 2, K>(s, x, w, row, out),
+                3 => rows::<S, 3, K>(s, x, w, row, out),
+                _ if K == 3 => square_rows::<S, 4, K>(s, x, w, row, out),
+                _ => four_rows::<S, K>(s, x, w, row, out),
+            }
+        }
+        row += left.min(4);
+    }
+}
+
 #[inline(always)]
 unsafe fn plane_of<S: Simd, const K: usize>(s: &Shape, x: &[f32], w: &[f32], out: &Out<'_>) {
     let mut row = 0;
@@ -216,6 +338,9 @@ unsafe fn plane_body<S: Simd>(s: &Shape, x: &[f32], w: &[f32], out: &Out<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         match s.kernel.1 {
+            3 if s.is_square() => square_of::<S, 3>(s, x, w, out),
+            5 if s.is_square() => square_of::<S, 5>(s, x, w, out),
+            7 if s.is_square() => square_of::<S, 7>(s, x, w, out),
             3 => plane_of::<S, 3>(s, x, w, out),
             5 => plane_of::<S, 5>(s, x, w, out),
             7 => plane_of::<S, 7>(s, x, w, out),
@@ -290,8 +415,56 @@ unsafe fn taps<S: Simd, const K: usize>(s: &Shape, x: &[f32], g: &[f32], kh: usi
     }
 }
 
+/// All elements of a kernel of `K` by `K` neighbours, for unit strides: a vector of the frame meets
+/// the gradients of the `K` rows that see it.
+#[inline(always)]
+unsafe fn square_taps<S: Simd, const K: usize>(s: &Shape, x: &[f32], g: &[f32], dw: *mut f32) {
+    // SAFETY: as in `taps`.
+    unsafe {
+        let mut sums: [[S::V; K]; K] =
+            std::array::from_fn(|h| std::array::from_fn(|w| S::load(dw.add((h * K + w) * S::LANES))));
+        for first in (0..s.output.1).step_by(S::LANES) {
+            let n = (s.output.1 - first).min(S::LANES);
+            let (from, g) = (x.as_ptr().add(first), g.as_ptr().add(first));
+            // The gradients of rows r, r - 1, ..
+            let mut d = [S::zero(); K];
+            for r in 0..s.output.0 + K - 1 {
+                for h in (1..K).rev() {
+                    d[h] = d[h - 1];
+                }
+                if r < s.output.0 {
+                    d[0] = S::load_first(g.add(r * s.output.1), n);
+                }
+                let p = from.add(r * s.width);
+                let v: [S::V; K] = std::array::from_fn(|w| S::load_first(p.add(w), n));
+                for (h, (sums, d)) in sums.iter_mut().zip(d).enumerate() {
+                    // No zero of a row that is not there may meet a NaN.
+                    if h <= r && r - h < s.output.0 {
+                        for (sum, v) in sums.iter_mut().zip(v) {
+                            *sum = S::fma(v, d, *sum);
+                        }
+                    }
+                }
+            }
+        }
+        for (h, sums) in sums.into_iter().enumerate() {
+            for (w, sum) in sums.into_iter().enumerate() {
+                S::store(dw.add((h * K + w) * S::LANES), sum);
+            }
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn plane_weight_body<S: Simd>(s: &Shape, x: &[f32], g: &[f32], dw: *mut f32) {
+    if s.is_square() && s.kernel.1 == 3 {
+        // SAFETY: the caller's promise.
+        return unsafe { square_taps::<S, 3>(s, x, g, dw) };
+    }
+    if s.is_square() && s.kernel.1 == 5 && S::LANES == 16 {
+        // SAFETY: the caller's promise. (There are registers for 25 sums.)
+        return unsafe { square_taps::<S, 5>(s, x, g, dw) };
+    }
     for kh in 0..s.kernel.0 {
         // SAFETY: the caller's promise.
         unsafe {
