@@ -174,6 +174,25 @@ fn f32_in_groups() {
 }
 
 #[test]
+fn f32_depthwise_of_all_kernels() {
+    for (i, (k, stride, dilation)) in
+        [(3, 1, 1), (5, 1, 1), (7, 1, 1), (4, 1, 1), (3, 2, 1), (5, 2, 1), (3, 1, 2), (7, 2, 1), (3, 3, 1)]
+            .into_iter()
+            .enumerate()
+    {
+        let pad = (k - 1) * dilation / 2;
+        let p = ConvParams {
+            padding: [(0, 0), (pad, pad), (pad, pad)],
+            stride: [1, stride, stride],
+            dilation: [1, dilation, dilation],
+            groups: 5,
+        };
+        check_f32(i as u64, [3, 5, 1, 22, 39], [5, 1, 1, k, k], &p);
+        check_f32(i as u64, [2, 5, 1, 9, 7], [5, 1, 1, k, k], &p);
+    }
+}
+
+#[test]
 fn zero_strides_and_empty_kernels_have_no_output() {
     let p = ConvParams { stride: [1, 1, 0], ..ConvParams::default() };
     assert_eq!(p.output_size([1, 1, 4], [1, 1, 2]), None);

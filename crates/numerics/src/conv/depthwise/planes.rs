@@ -3,11 +3,16 @@
 //! A plane is copied with its zeros around it, so that no window needs a case of its own; then
 //! every vector of outputs is summed up in a register.
 
+mod rows;
+mod taps;
+
 use super::super::patches::Geometry;
 use crate::epilogue::Epilogue;
 use crate::scratch;
-use crate::simd::{Isa, Simd, dispatch, fold};
+use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::{Shared, for_tasks};
+use rows::{Out, plane};
+use taps::{fold_all, plane_weight};
 
 /// What a plane's kernel needs to know.
 #[derive(Clone, Copy)]
@@ -18,6 +23,13 @@ struct Shape {
     stride: (usize, usize),
     dilation: (usize, usize),
     output: (usize, usize),
+}
+
+impl Shape {
+    /// Whether windows are squares of neighbours, and follow one another.
+    fn is_square(&self) -> bool {
+        self.kernel.0 == self.kernel.1 && self.stride == (1, 1) && self.dilation == (1, 1)
+    }
 }
 
 /// A plane with zeros around it.
@@ -92,6 +104,17 @@ unsafe fn copy_rows_body<S: Simd>(
                 if i < n {
                     S::store_first(y.add(i), S::load_first(x.add(i), n - i), n - i);
                 }
+            } else if spread == 2 {
+                for i in (0..n).step_by(S::LANES) {
+                    let left = (n - i).min(S::LANES);
+                    // The last has no zero behind it.
+                    let all = 2 * left - 1;
+                    let [a, b] = S::interleave2(S::load_first(x.add(i), left), S::zero());
+                    S::store_first(y.add(2 * i), a, all.min(S::LANES));
+                    if all > S::LANES {
+                        S::store_first(y.add(2 * i + S::LANES), b, all - S::LANES);
+                    }
+                }
             } else {
                 for i in 0..n {
                     *y.add(i * spread) = *x.add(i);
@@ -149,82 +172,6 @@ pub(super) fn forward(
     true
 }
 
-/// Where a plane's outputs go, and what is done to them.
-struct Out<'a> {
-    y: *mut f32,
-    /// The plane's first element.
-    at: usize,
-    channel: usize,
-    epilogue: &'a Epilogue<'a>,
-}
-
-/// A vector of every (second) number.
-#[inline(always)]
-unsafe fn read<S: Simd>(p: *const f32, stride: usize) -> S::V {
-    // SAFETY: the caller gives a vector's numbers, or two.
-    unsafe { if stride == 1 { S::load(p) } else { S::evens(S::load(p), S::load(p.add(S::LANES))) } }
-}
-
-/// `N` rows of outputs from `row` on: as many sums side by side, for one would wait for itself.
-/// Kernels are `K` wide, any width if that is zero.
-#[inline(always)]
-unsafe fn rows<S: Simd, const N: usize, const K: usize>(s: &Shape, x: &[f32], w: &[f32], row: usize, out: &Out<'_>) {
-    let wide = if K == 0 { s.kernel.1 } else { K };
-    for first in (0..s.output.1).step_by(S::LANES) {
-        let n = (s.output.1 - first).min(S::LANES);
-        // SAFETY: the frame has a row for each kernel row, and two vectors behind its end.
-        unsafe {
-            let mut sums = [S::zero(); N];
-            for kh in 0..s.kernel.0 {
-                let from = x.as_ptr().add((row * s.stride.0 + kh * s.dilation.0) * s.width + first * s.stride.1);
-                for kw in 0..wide {
-                    let tap = S::splat(*w.get_unchecked(kh * wide + kw));
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        let p = from.add(i * s.stride.0 * s.width + kw * s.dilation.1);
-                        *sum = S::fma(read::<S>(p, s.stride.1), tap, *sum);
-                    }
-                }
-            }
-            for (i, sum) in sums.into_iter().enumerate() {
-                let to = out.at + (row + i) * s.output.1 + first;
-                S::store_first(out.y.add(to), out.epilogue.channel::<S>(sum, out.channel, to, n), n);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn plane_of<S: Simd, const K: usize>(s: &Shape, x: &[f32], w: &[f32], out: &Out<'_>) {
-    let mut row = 0;
-    while row < s.output.0 {
-        let left = s.output.0 - row;
-        // SAFETY: the caller's promise; rows are inside the output.
-        unsafe {
-            match left {
-                1 => rows::<S, 1, K>(s, x, w, row, out),
-                2 => rows::<S, 2, K>(s, x, w, row, out),
-                3 => rows::<S, 3, K>(s, x, w, row, out),
-                _ => rows::<S, 4, K>(s, x, w, row, out),
-            }
-        }
-        row += left.min(4);
-    }
-}
-
-#[inline(always)]
-unsafe fn plane_body<S: Simd>(s: &Shape, x: &[f32], w: &[f32], out: &Out<'_>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match s.kernel.1 {
-            3 => plane_of::<S, 3>(s, x, w, out),
-            5 => plane_of::<S, 5>(s, x, w, out),
-            7 => plane_of::<S, 7>(s, x, w, out),
-            _ => plane_of::<S, 0>(s, x, w, out),
-        }
-    }
-}
-dispatch!(unsafe fn plane = plane_body(s: &Shape, x: &[f32], w: &[f32], out: &Out<'_>));
-
 /// The gradient for the kernels; `false` where there is no kernel for it.
 pub(super) fn weight_grad(isa: Isa, g: &Geometry, channels: usize, x: &[f32], grad: &[f32], dw: &mut [f32]) -> bool {
     let Some(frame) = Frame::new(g, (1, 1)) else { return false };
@@ -253,65 +200,3 @@ pub(super) fn weight_grad(isa: Isa, g: &Geometry, channels: usize, x: &[f32], gr
     });
     true
 }
-
-/// Adds to the vectors of sums of `K` neighbouring elements of a kernel row, from `kw` on.
-#[inline(always)]
-unsafe fn taps<S: Simd, const K: usize>(s: &Shape, x: &[f32], g: &[f32], kh: usize, kw: usize, dw: *mut f32) {
-    // SAFETY: the frame has room for every window; gradients are read up to their row's end; there
-    // are sums for every element of the kernel.
-    unsafe {
-        let at = dw.add((kh * s.kernel.1 + kw) * S::LANES);
-        let mut sums: [S::V; K] = std::array::from_fn(|k| S::load(at.add(k * S::LANES)));
-        for row in 0..s.output.0 {
-            let from = x.as_ptr().add((row * s.stride.0 + kh * s.dilation.0) * s.width + kw * s.dilation.1);
-            for first in (0..s.output.1).step_by(S::LANES) {
-                let n = (s.output.1 - first).min(S::LANES);
-                let d = S::load_first(g.as_ptr().add(row * s.output.1 + first), n);
-                for (k, sum) in sums.iter_mut().enumerate() {
-                    let p = from.add(first * s.stride.1 + k * s.dilation.1);
-                    // Nothing behind the row is read: zeros of the gradient times a NaN there would be
-                    // one.
-                    let v = if n == S::LANES {
-                        read::<S>(p, s.stride.1)
-                    } else if s.stride.1 == 1 {
-                        S::load_first(p, n)
-                    } else {
-                        let left = 2 * n - 1;
-                        let second = left.saturating_sub(S::LANES);
-                        S::evens(S::load_first(p, left.min(S::LANES)), S::load_first(p.add(S::LANES), second))
-                    };
-                    *sum = S::fma(v, d, *sum);
-                }
-            }
-        }
-        for (k, sum) in sums.into_iter().enumerate() {
-            S::store(at.add(k * S::LANES), sum);
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn plane_weight_body<S: Simd>(s: &Shape, x: &[f32], g: &[f32], dw: *mut f32) {
-    for kh in 0..s.kernel.0 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match s.kernel.1 {
-                3 => taps::<S, 3>(s, x, g, kh, 0, dw),
-                5 => taps::<S, 5>(s, x, g, kh, 0, dw),
-                7 => taps::<S, 7>(s, x, g, kh, 0, dw),
-                wide => (0..wide).for_each(|kw| taps::<S, 1>(s, x, g, kh, kw, dw)),
-            }
-        }
-    }
-}
-dispatch!(unsafe fn plane_weight = plane_weight_body(s: &Shape, x: &[f32], g: &[f32], dw: *mut f32));
-
-/// The sums of vectors.
-#[inline(always)]
-unsafe fn fold_all_body<S: Simd>(sums: &[f32], out: &mut [f32]) {
-    for (sum, out) in sums.chunks_exact(S::LANES).zip(out) {
-        // SAFETY: a vector's numbers are there.
-        *out = unsafe { fold::<S>(S::load(sum.as_ptr()), |a, b| a + b) };
-    }
-}
-dispatch!(unsafe fn fold_all = fold_all_body(sums: &[f32], out: &mut [f32]));
