@@ -27,7 +27,7 @@ pub use value::{Buffer, Value, live_bytes};
 pub(crate) use var::take_unsettled;
 pub use var::{VarCell, VarId};
 pub use walk::topological;
-pub(crate) use walk::{IdMap, IdSet};
+pub(crate) use walk::{IdMap, IdSet, Walk};
 
 use std::{cell::Cell, panic::Location};
 

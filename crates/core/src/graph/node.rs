@@ -43,6 +43,8 @@ pub struct Node {
     /// need not be kept for another.
     pub(crate) differentiated: AtomicBool,
     pub(crate) hooks: OnceLock<Box<Mutex<Vec<Hook>>>>,
+    /// Which walk came by last, and as which of its nodes: see [`super::Walk`].
+    pub(super) mark: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -75,6 +77,7 @@ impl Node {
             requires_grad,
             differentiated: AtomicBool::new(super::in_backward()),
             hooks: OnceLock::new(),
+            mark: AtomicU64::new(0),
             state: Mutex::new(State { inputs, value: value.map(Arc::new) }),
         })
     }

@@ -4,6 +4,7 @@ use super::Tensor;
 use std::{
     collections::{HashMap, HashSet},
     hash::{BuildHasherDefault, Hasher},
+    sync::{Mutex, MutexGuard, atomic::Ordering::Relaxed},
 };
 
 /// A hasher for node ids, which are sequential: one multiplication is enough.
@@ -61,4 +62,33 @@ pub fn topological(roots: &[&Tensor], enter: impl Fn(&Tensor) -> bool) -> Vec<Te
         }
     }
     order
+}
+
+/// A walk that numbers the nodes it comes by, in the nodes themselves: no map to look them up in. One goes on at a time.
+pub(crate) struct Walk {
+    number: u64,
+    _alone: MutexGuard<'static, u64>,
+}
+
+impl Walk {
+    /// Waits for the walk before to end.
+    pub fn begin() -> Walk {
+        static WALKS: Mutex<u64> = Mutex::new(0);
+        let mut alone = WALKS.lock().unwrap_or_else(|e| e.into_inner());
+        // New nodes carry the mark of walk 0. After 2^32 walks a number comes again: a node would have to live through
+        // all of them, and never be walked over, to be mistaken.
+        *alone = (*alone % u32::MAX as u64) + 1;
+        Walk { number: *alone, _alone: alone }
+    }
+
+    /// The number a node got in this walk.
+    pub fn place(&self, t: &Tensor) -> Option<usize> {
+        let mark = t.node().mark.load(Relaxed);
+        (mark >> 32 == self.number).then_some((mark & u32::MAX as u64) as usize)
+    }
+
+    /// Numbers a node.
+    pub fn set(&self, t: &Tensor, place: usize) {
+        t.node().mark.store(self.number << 32 | place as u64, Relaxed);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Device, Scalar, Tensor,
-    graph::{IdMap, Value},
+    graph::{Value, Walk},
     op::Op,
     view::View,
 };
@@ -80,13 +80,13 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
     // A training step's graph is as large as the one before.
     let expected = LAST.load(Relaxed).min(1 << 14);
     let mut nodes: Vec<LinearNode> = Vec::with_capacity(expected);
-    let mut place: IdMap<usize> = IdMap::with_capacity_and_hasher(expected, Default::default());
+    let walk = Walk::begin();
     let mut inner_uses: Vec<usize> = Vec::with_capacity(expected);
     let mut stack: Vec<(Tensor, bool)> = Vec::new();
     for root in roots {
         stack.push((root.clone(), false));
         while let Some((t, ready)) = stack.pop() {
-            if place.contains_key(&t.id()) {
+            if walk.place(&t).is_some() {
                 continue;
             }
             if !ready {
@@ -94,7 +94,7 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
                 let leaf = t.node().peek(|inputs, value| {
                     if value.is_none() {
                         for i in inputs.iter().rev() {
-                            if !place.contains_key(&i.id()) {
+                            if walk.place(i).is_none() {
                                 stack.push((i.clone(), false));
                             }
                         }
@@ -109,20 +109,21 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
             }
             let (inputs, value) = t.node().peek(|inputs, value| match value {
                 Some(v) => (SmallVec::new(), Some(v.clone())),
-                None => (inputs.iter().map(|i| place[&i.id()]).collect::<SmallVec<[usize; 2]>>(), None),
+                None => (inputs.iter().filter_map(|i| walk.place(i)).collect::<SmallVec<[usize; 2]>>(), None),
             });
             for &i in &inputs {
                 inner_uses[i] += 1;
             }
-            place.insert(t.id(), nodes.len());
+            walk.set(&t, nodes.len());
             inner_uses.push(0);
             nodes.push(LinearNode { tensor: t, inputs, value, wanted: false, keep: false, scalar: 0 });
         }
     }
     LAST.store(nodes.len(), Relaxed);
-    for root in roots {
-        nodes[place[&root.id()]].wanted = true;
+    for place in roots.iter().filter_map(|root| walk.place(root)) {
+        nodes[place].wanted = true;
     }
+    drop(walk);
     let mut scalars = Vec::new();
     let mut h = Mix(1, 2);
     for (n, &uses) in nodes.iter_mut().zip(&inner_uses) {
