@@ -72,7 +72,7 @@ fn whole_numbers_are_the_same_in_both_orders() -> Result<()> {
     let run = |device: &Device| -> Result<Vec<Vec<f32>>> {
         let p: Vec<Tensor> = [&x, &w, &k].map(|t| t.to_dtype(DType::BF16).to(device).requires_grad_()).into();
         let h = p[0].conv2d(&p[1], None, options(1, 1))?.relu();
-        let y = (h.conv2d(&p[2], None, options(1, 0))? - &h).relu();
+        let y = (h.conv2d(&p[2], None, options(1, 0))? + &h).relu();
         let g = y.sum_dim([0, 2, 3], false)?.max()?.backward()?;
         let mut all: Vec<Vec<f32>> = p.iter().map(|v| g.wrt(v)?.to_vec::<f32>()).collect::<Result<_>>()?;
         all.push(y.to_vec::<f32>()?);
