@@ -200,3 +200,22 @@ fn checkpoints_save_memory() {
     let (plain, saved) = (kept(false), kept(true));
     assert!(plain >= 15 * layer && saved <= 5 * layer, "{plain} and {saved}, a layer is {layer}");
 }
+
+#[test]
+fn a_checkpoint_reads_what_lies_inside_a_join() {
+    let x = Tensor::var("x", (Tensor::arange(0, 64, 1, gradus_core::DType::F32).unwrap() * 0.03).eval().unwrap());
+    let gradient = |save: bool| {
+        let (first, h) = ((&x * 3.0).exp().cumsum(0).unwrap(), (&x * 2.0).exp().cumsum(0).unwrap());
+        // The second part begins in the middle of the joined buffer.
+        let joined = Tensor::cat(&[&first, &h], 0).unwrap();
+        let f = |h: &Tensor| (h * 0.1).sin() * h;
+        let y = if save { checkpoint(|x| Ok(f(&x[0])), &[&h]).unwrap() } else { f(&h) };
+        let loss = joined.cumsum(0).unwrap().square().mean() + y.sum();
+        drop((first, h, joined, y));
+        loss.backward().unwrap().wrt(&x).unwrap().to_vec::<f32>().unwrap()
+    };
+    let (a, b) = (gradient(true), gradient(false));
+    for (a, b) in a.iter().zip(&b) {
+        assert!((a - b).abs() <= 1e-5 * b.abs(), "{a} with a checkpoint, {b} without");
+    }
+}

@@ -88,7 +88,9 @@ fn make(graph: &Linear) -> Result<Plan> {
             let group = &fused.groups[g];
             for &i in &group.items {
                 if lowered.items[i].is_after() {
-                    b.buffer[i] = Some(b.buffer_of(lowered.items[i].inputs[0].base)?);
+                    let base = lowered.items[i].inputs[0].base;
+                    b.buffer[i] = Some(b.buffer_of(base)?);
+                    b.inside[i] = b.inside[base];
                 } else if fused.stored[i] {
                     b.define(within[i].as_ref().map_or(i, |w| w.whole), &outlives, at);
                 }
