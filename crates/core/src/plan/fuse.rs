@@ -380,7 +380,10 @@ impl Fuser<'_> {
                 for e in &self.items[i].inputs {
                     let outside = self.at(e.base).is_none_or(|(h, _)| h != g);
                     let base = &self.items[e.base];
-                    let large = base.shape.numel() == self.groups[g].space.numel() && base.shape.numel() > 1;
+                    // One stored number may be read by anybody; over one element, it is all there is.
+                    let one = matches!(base.kind, Kind::Leaf(_));
+                    let whole = base.shape.numel() == self.groups[g].space.numel();
+                    let large = whole && (one || base.shape.numel() > 1);
                     if outside && large && !base.kind.is_virtual() && !bases.contains(&e.base) {
                         bases.push(e.base);
                     }
