@@ -9,7 +9,7 @@ fn parameters(dtype: DType) -> (Vec<Tensor>, gradus_core::grad::Gradients) {
     let all: Vec<Tensor> = shapes
         .iter()
         .enumerate()
-        .map(|(i, s)| Tensor::var(&format!("p{i}"), Tensor::randn(*s).to_dtype(dtype)))
+        .map(|(i, s)| Tensor::var(format!("p{i}"), Tensor::randn(*s).to_dtype(dtype)))
         .collect();
     let loss = all.iter().map(|p| p.square().sum()).reduce(|a, b| a + b).unwrap();
     let grads = loss.backward().unwrap();
