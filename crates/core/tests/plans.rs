@@ -125,3 +125,19 @@ fn a_weights_gradient_comes_in_the_weights_order() {
     let plan = (&w - &(&g * 0.1)).explain().unwrap();
     assert!(plan.to_string().contains("matmul 1 x [100, 64] @ [64, 32]"), "{plan}");
 }
+
+#[test]
+fn single_elements_are_one_launch_too() {
+    let all: Vec<Tensor> = (0..3).map(|_| x(&[1])).collect();
+    let sums: Vec<Tensor> = all.iter().map(|t| (t * 2.0).sqrt()).collect();
+    let refs: Vec<&Tensor> = sums.iter().collect();
+    let plan = Tensor::explain_all(&refs).unwrap();
+    assert_eq!(plan.launches(), 1, "{plan}");
+    Tensor::eval_all(&refs).unwrap();
+    let whole = (&Tensor::cat(&all.iter().collect::<Vec<_>>(), 0).unwrap() * 2.0).sqrt().to_vec::<f32>().unwrap();
+    let each: Vec<f32> = sums.iter().map(|t| t.item::<f32>().unwrap()).collect();
+    assert_eq!(
+        each.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+        whole.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+    );
+}

@@ -52,7 +52,7 @@ pub fn batches(l: &Lowered, fused: &Fused, made: &[Option<Generated>]) -> Vec<Ba
                 b.groups.push(g);
                 b.kernels.push(Kernel { map: vec![1], ..b.kernels[0].clone() });
             }
-            None => last.push(Batch { groups: vec![g], kernels: vec![kernel] }),
+            None => last.push(Batch { groups: vec![g], kernels: vec![with_axis(kernel)] }),
         }
     }
     // What resembles no other keeps its place: waiting would only keep what it reads alive.
@@ -89,6 +89,17 @@ fn is_plain(k: &Kernel) -> bool {
         InstKind::Reduce(..) => false,
     };
     k.reduce.is_empty() && k.map.len() <= 1 && k.insts.iter().all(plain)
+}
+
+/// A kernel of one element, over an axis of one.
+fn with_axis(mut k: Kernel) -> Kernel {
+    k.map = vec![1];
+    for i in &mut k.insts {
+        if let InstKind::Load { access, .. } | InstKind::Store { access, .. } = &mut i.kind {
+            access.strides = vec![0];
+        }
+    }
+    k
 }
 
 fn same_body(a: &Kernel, b: &Kernel) -> bool {
