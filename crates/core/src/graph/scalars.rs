@@ -28,7 +28,7 @@ pub fn share_scalars<R>(f: impl FnOnce() -> R) -> R {
 #[track_caller]
 pub(crate) fn shared(x: Scalar, dtype: DType, device: Device, shape: &Shape) -> Tensor {
     let at = Location::caller();
-    let make = || Tensor::full_on(shape.clone(), x, dtype, device);
+    let make = || Tensor::full_at(shape.clone(), x, dtype, device, at);
     SHARED.with_borrow_mut(|s| match s {
         None => make(),
         Some(known) => {

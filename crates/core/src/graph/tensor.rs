@@ -275,8 +275,18 @@ impl Tensor {
     /// One number everywhere: an argument of the plan, not part of its structure.
     #[track_caller]
     pub(crate) fn full_on(shape: Shape, value: Scalar, dtype: DType, device: Device) -> Tensor {
-        let op = Op::Scalar(value.cast(dtype));
-        Tensor(Node::new(op, Inputs::new(), shape, dtype, device, false, None, Location::caller()))
+        Tensor::full_at(shape, value, dtype, device, Location::caller())
+    }
+
+    /// The same for a line of the user's.
+    pub(crate) fn full_at(
+        shape: Shape,
+        value: Scalar,
+        dtype: DType,
+        device: Device,
+        at: &'static Location<'static>,
+    ) -> Tensor {
+        Tensor(Node::new(Op::Scalar(value.cast(dtype)), Inputs::new(), shape, dtype, device, false, None, at))
     }
 
     /// An elementwise operation over inputs of one shape and of the types the row wants.
