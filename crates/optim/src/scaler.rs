@@ -14,12 +14,12 @@ use gradus_io::{Meta, StateDict, Stateful};
 /// use gradus_optim::{GradScaler, Sgd};
 /// let w = Tensor::var("w", Tensor::from([[0.5f32]]));
 /// let (mut opt, mut scaler) = (Sgd::new([&w], 0.1), GradScaler::new());
-/// let x = Tensor::from([[2.0f32]]);
-/// let loss = autocast(DType::F16, || Ok::<_, gradus_core::Error>(x.linear(&w, None)?.sum()))?;
+/// let x = Tensor::from([[0.25f32], [0.25], [0.25], [0.25]]);
+/// let loss = autocast(DType::F16, || Ok::<_, gradus_core::Error>(x.linear(&w, None)?.mean()))?;
 /// let grads = scaler.scale(&loss).backward()?;
 /// assert!(scaler.step(&mut opt, &grads)?);
 /// scaler.update();
-/// assert!((w.item::<f32>()? - 0.3).abs() < 1e-6);
+/// assert!((w.item::<f32>()? - 0.475).abs() < 1e-6);
 /// # Ok::<(), gradus_core::Error>(())
 /// ```
 ///

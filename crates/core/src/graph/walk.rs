@@ -36,7 +36,7 @@ pub(crate) type IdSet = HashSet<u64, BuildHasherDefault<IdHasher>>;
 /// let y = (&x * 2.0).exp();
 /// let order = topological(&[&y], |_| true);
 /// let names: Vec<_> = order.iter().map(|t| t.op_name()).collect();
-/// assert_eq!(names, ["data", "scalar", "expand", "mul", "exp"]);
+/// assert_eq!(names, ["data", "scalar", "mul", "exp"]);
 /// ```
 pub fn topological(roots: &[&Tensor], enter: impl Fn(&Tensor) -> bool) -> Vec<Tensor> {
     let mut order = Vec::new();
