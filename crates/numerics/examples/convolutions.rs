@@ -4,20 +4,11 @@
 //! width, stride, groups, padding of height and width. Printed are the milliseconds (the least
 //! of many runs) of the convolution, the input's and the weight's gradient.
 
+mod common;
+
+use common::random;
 use gradus_numerics::conv::{ConvParams, conv_forward, conv_input_grad, conv_weight_grad};
 use std::time::Instant;
-
-fn random(n: usize, seed: u64) -> Vec<f32> {
-    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..n)
-        .map(|_| {
-            s ^= s << 13;
-            s ^= s >> 7;
-            s ^= s << 17;
-            (s >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect()
-}
 
 fn time(mut f: impl FnMut()) -> f64 {
     let start = Instant::now();

@@ -2,6 +2,9 @@
 //!
 //! Prints the least of many runs, in milliseconds, and GFLOP/s where that says something.
 
+mod common;
+
+use common::random;
 use gradus_numerics::attention::{Attention, Rows, Saved, attention, attention_grad};
 use gradus_numerics::conv::{ConvParams, conv_forward, conv_input_grad, conv_weight_grad};
 use gradus_numerics::gemm::{Dims, Layout, Operand, gemm, gemm_fused};
@@ -11,18 +14,6 @@ use gradus_numerics::tasks::for_tasks;
 use gradus_numerics::transpose::Transposition;
 use gradus_numerics::{Activation, Epilogue, Lanes};
 use std::time::Instant;
-
-fn random(n: usize, seed: u64) -> Vec<f32> {
-    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..n)
-        .map(|_| {
-            s ^= s << 13;
-            s ^= s >> 7;
-            s ^= s << 17;
-            (s >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect()
-}
 
 /// Seconds this process has worked: what others do on the machine does not count.
 fn work_time() -> f64 {

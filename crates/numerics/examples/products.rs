@@ -3,20 +3,11 @@
 //! One line a product: its sizes `m k n`, which operands are transposed, the time in microseconds
 //! and GFLOP/s. The sizes are those of training steps of small and middle models.
 
+mod common;
+
+use common::random;
 use gradus_numerics::gemm::{Dims, Layout, Operand, gemm};
 use std::time::Instant;
-
-fn random(n: usize, seed: u64) -> Vec<f32> {
-    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..n)
-        .map(|_| {
-            s ^= s << 13;
-            s ^= s >> 7;
-            s ^= s << 17;
-            (s >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect()
-}
 
 /// A low quantile of many runs, in microseconds: what others do on the machine hardly counts.
 fn time(mut f: impl FnMut()) -> f64 {

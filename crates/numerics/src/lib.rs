@@ -33,6 +33,7 @@ mod gemv;
 mod lanes;
 pub mod linalg;
 mod micro;
+pub mod pages;
 pub mod pool;
 pub mod scan;
 pub mod scatter;

@@ -1,13 +1,13 @@
 //! Memory for packed operands and tiles, kept between calls: fresh pages cost more than the
 //! arithmetic, and a replayed step must not allocate.
 
+use crate::pages::{HUGE, advise_huge};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
 /// What all kept buffers together may take, in bytes.
 const KEEP: usize = 256 << 20;
-const HUGE: usize = 2 << 20;
 
 struct Kept {
     free: Vec<Raw>,
@@ -38,10 +38,12 @@ impl Raw {
         if ptr.is_null() {
             handle_alloc_error(layout);
         }
-        advise_huge(ptr, layout.size());
         // SAFETY: the memory is ours and that large. Zeroed only now, so that its first touch
         // makes huge pages.
-        unsafe { ptr.write_bytes(0, layout.size()) };
+        unsafe {
+            advise_huge(ptr, layout.size());
+            ptr.write_bytes(0, layout.size());
+        }
         Raw { ptr: ptr.cast(), len }
     }
 }
@@ -51,21 +53,6 @@ impl Drop for Raw {
         // SAFETY: allocated in `new` with the same layout.
         unsafe { dealloc(self.ptr.cast(), Raw::layout(self.len)) }
     }
-}
-
-/// Asks for huge pages under a large buffer; failing to get them costs speed only.
-fn advise_huge(p: *mut u8, bytes: usize) {
-    #[cfg(target_os = "linux")]
-    if bytes >= HUGE {
-        unsafe extern "C" {
-            fn madvise(addr: *mut u8, len: usize, advice: i32) -> i32;
-        }
-        const MADV_HUGEPAGE: i32 = 14;
-        // SAFETY: the range was just allocated and is ours; the advice changes no content.
-        unsafe { madvise(p, bytes & !(HUGE - 1), MADV_HUGEPAGE) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (p, bytes);
 }
 
 /// A borrowed buffer, 64-byte aligned, of unspecified content (finite or not); it goes back to

@@ -4,6 +4,7 @@
 //! (to an eighth of their power of two), large ones are advised to huge pages, and freed ones wait in a list.
 
 use crate::{Error, ErrorKind, Result};
+use gradus_numerics::pages::{HUGE, advise_huge};
 use std::{
     alloc::{Layout, alloc, dealloc},
     collections::HashMap,
@@ -12,7 +13,6 @@ use std::{
 
 /// Buffers start at a multiple of this: a cache line, and the widest vector.
 pub const ALIGN: usize = 64;
-const HUGE: usize = 2 << 20;
 /// What the pool keeps for later at the most; beyond it, memory goes back to the system.
 const KEEP: usize = 4 << 30;
 
@@ -69,7 +69,8 @@ impl Pool {
         if p.is_null() {
             return Err(too_much().hint("this machine does not have that much memory free"));
         }
-        advise_huge(p, class);
+        // SAFETY: it was just allocated, with this size.
+        unsafe { advise_huge(p, class) };
         Ok(p as u64)
     }
 
@@ -102,21 +103,6 @@ impl Pool {
             unsafe { dealloc(raw as *mut u8, layout) }
         }
     }
-}
-
-/// Asks for huge pages under a large buffer; failing to get them costs speed only.
-fn advise_huge(p: *mut u8, bytes: usize) {
-    #[cfg(target_os = "linux")]
-    if bytes >= HUGE {
-        unsafe extern "C" {
-            fn madvise(addr: *mut u8, len: usize, advice: i32) -> i32;
-        }
-        const MADV_HUGEPAGE: i32 = 14;
-        // SAFETY: the range was just allocated and is ours; the advice changes no content.
-        unsafe { madvise(p, bytes & !(HUGE - 1), MADV_HUGEPAGE) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (p, bytes);
 }
 
 /// Bytes the system says it could still give, or plenty where it does not say.
