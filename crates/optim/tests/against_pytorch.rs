@@ -5,12 +5,8 @@ mod common;
 use common::{Problem, distance, fixture};
 use gradus_core::{Result, Tensor, grad::Gradients, plan::plans_made};
 use gradus_optim::*;
-use std::sync::Mutex;
 
 const MARKS: [usize; 3] = [1, 10, 50];
-
-/// `plans_made` counts for the whole process: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
 
 type Make = fn(&[Tensor; 3]) -> Box<dyn Optimizer>;
 type Before = fn(&Gradients) -> Result<Gradients>;
@@ -20,7 +16,6 @@ fn same(g: &Gradients) -> Result<Gradients> {
 }
 
 fn follow(name: &str, tolerance: [f64; 2], make: Make, before: Before) {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let data = fixture("optim.safetensors");
     for (suffix, tolerance) in ["f64", "f32"].into_iter().zip(tolerance) {
         let want = data.tensor(&format!("{name}.{suffix}")).unwrap().to_vec::<f64>().unwrap();
@@ -102,7 +97,6 @@ case!(clip_value, ROUNDED, |p| Sgd::new(p, 0.2), |g| clip_grad_value(g, 0.1));
 
 #[test]
 fn ema() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let data = fixture("optim.safetensors");
     for (suffix, tolerance) in [("f64", 1e-12), ("f32", 1e-6)] {
         let want = data.tensor(&format!("ema.{suffix}")).unwrap().to_vec::<f64>().unwrap();
@@ -121,7 +115,6 @@ fn ema() {
 }
 
 fn follow_lbfgs(name: &str, tolerance: [f64; 3], options: LbfgsOptions) {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let data = fixture("optim.safetensors");
     let want = data.tensor(name).unwrap().to_vec::<f64>().unwrap();
     let p = Problem::new(&data, name.rsplit('.').next().unwrap());

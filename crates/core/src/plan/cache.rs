@@ -11,23 +11,27 @@ use super::{
 };
 use crate::{Device, Error, ErrorKind, Result, Tensor, backend::Matmul, kernel::Kernel, view::View};
 use std::{
+    cell::Cell,
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
 type Key = (usize, u64, u64);
 
 static PLANS: Mutex<Option<HashMap<Key, Arc<Plan>>>> = Mutex::new(None);
-static MADE: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    static MADE: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Beyond this many, the cache starts anew: programs whose shapes never repeat must not grow without end.
 const MOST: usize = 4096;
 
-/// How many plans this process has made (a training loop makes one, then replays it).
+/// How many plans this thread has made (a training loop makes one, then replays it).
 pub fn plans_made() -> usize {
-    MADE.load(Relaxed)
+    MADE.get()
 }
 
 /// The plan for a graph: from the cache, or new.
@@ -38,7 +42,7 @@ pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
         return Ok(p.clone());
     }
     let plan = Arc::new(make(graph)?);
-    MADE.fetch_add(1, Relaxed);
+    MADE.set(MADE.get() + 1);
     let mut guard = lock();
     let plans = guard.get_or_insert_default();
     if plans.len() >= MOST {
