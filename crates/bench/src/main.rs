@@ -1,6 +1,7 @@
-//! `gradus-bench [--json] [--profile] [--device cuda:N] [names]`: the benchmark's workloads, one JSON line each.
+//! `gradus-bench [--json] [--profile] [--plain] [--device cuda:N] [names]`: the benchmark's workloads, one JSON line each.
 //!
 //! Warm up five times, then run for 1.5 s or 200 iterations (at least 7); the median and the minimum are reported.
+//! Training steps and inference are compiled; `--plain` runs them as they are.
 //! `--profile` says on standard error which steps the time goes to (on a GPU, with `GRADUS_CUDA_GRAPHS=0`). `--device dry`
 //! runs nothing and prints what a GPU would be asked for. `--against torch [--rounds N]` takes turns with
 //! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table. `--curve STEPS --device cuda:N` trains on
@@ -19,6 +20,8 @@ use std::time::Instant;
 pub struct Bench {
     names: Vec<String>,
     profile: bool,
+    /// Whether steps run as they are instead of compiled.
+    plain: bool,
 }
 
 impl Bench {
@@ -58,12 +61,12 @@ impl Bench {
 }
 
 fn main() {
-    let mut bench = Bench { names: vec![], profile: false };
+    let mut bench = Bench { names: vec![], profile: false, plain: false };
     let (mut against, mut rounds, mut device, mut steps) = (false, 3, None, None);
     let mut args = std::env::args().skip(1);
     let wrong = |what: String| -> ! {
         eprintln!(
-            "{what}; usage: gradus-bench [--json] [--profile] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N|dry] [names]"
+            "{what}; usage: gradus-bench [--json] [--profile] [--plain] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N|dry] [names]"
         );
         std::process::exit(2)
     };
@@ -71,6 +74,7 @@ fn main() {
         match arg.as_str() {
             "--json" => {}
             "--profile" => bench.profile = true,
+            "--plain" => bench.plain = true,
             "--against" => match args.next().as_deref() {
                 Some("torch") => against = true,
                 other => wrong(format!("--against torch is what there is, not {other:?}")),
@@ -92,7 +96,7 @@ fn main() {
         }
     }
     if let Some(name) = device.filter(|d| d != "cpu") {
-        if let Err(e) = on_gpu(&name, bench.names, bench.profile, steps) {
+        if let Err(e) = on_gpu(&name, bench, steps) {
             eprintln!("{e}");
             std::process::exit(1);
         }
@@ -119,11 +123,11 @@ fn main() {
 }
 
 /// The GPU's own list of workloads.
-fn on_gpu(name: &str, names: Vec<String>, profile: bool, curve: Option<u64>) -> gradus_core::Result<()> {
+fn on_gpu(name: &str, bench: Bench, curve: Option<u64>) -> gradus_core::Result<()> {
     use gradus_core::{Device, Error};
     use gradus_cuda::CudaDevice;
     if name == "dry" {
-        return gpu::run(None, names, profile);
+        return gpu::run(None, bench);
     }
     let number = match name.split_once(':').unwrap_or((name, "0")) {
         ("cuda", n) => n.parse::<usize>().ok(),
@@ -133,6 +137,6 @@ fn on_gpu(name: &str, names: Vec<String>, profile: bool, curve: Option<u64>) -> 
         number.ok_or_else(|| Error::value("--device", format!("no device {name:?}; there are cuda:N and dry")))?;
     match curve {
         Some(steps) => curve::run(&Device::cuda(number)?, steps),
-        None => gpu::run(Some(Device::cuda(number)?), names, profile),
+        None => gpu::run(Some(Device::cuda(number)?), bench),
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     Bench,
     models::{self, Forward, GptShape, Params, VOCAB},
 };
-use gradus_core::{DType, Error, Reduction, Result, Tensor, no_grad};
+use gradus_core::{DType, Error, Reduction, Result, Tensor, compile, no_grad};
 use gradus_optim::{Adam, Optimizer, Sgd};
 
 type Loss = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -28,10 +28,7 @@ fn labels(n: usize, classes: usize) -> Result<Tensor> {
 
 /// A training workload.
 pub struct Work {
-    model: Forward,
-    data: (Tensor, Tensor),
-    loss: Loss,
-    optimizer: Box<dyn Optimizer>,
+    step: Box<dyn FnMut() -> Result<Tensor>>,
     /// What it trains.
     #[cfg(test)]
     params: Vec<Tensor>,
@@ -40,14 +37,12 @@ pub struct Work {
 impl Work {
     /// One step: forward, loss, backward, update, and the loss read back.
     pub fn step(&mut self) -> Result<f32> {
-        let l = (self.loss)(&(self.model)(&self.data.0)?, &self.data.1)?;
-        self.optimizer.step(&l.backward()?)?;
-        l.item::<f32>()
+        (self.step)()?.item::<f32>()
     }
 }
 
 fn train(bench: &Bench, name: &str) -> Result<()> {
-    let mut work = training(name)?;
+    let mut work = training(name, !bench.plain)?;
     bench.time(name, || {
         if let Err(e) = work.step() {
             eprintln!("{name}: {e}");
@@ -58,8 +53,10 @@ fn train(bench: &Bench, name: &str) -> Result<()> {
 }
 
 fn infer(bench: &Bench, name: &str, model: Forward, x: Tensor) {
+    let mut compiled = compile(|_: &mut (), [x]: [&Tensor; 1]| model(x));
     bench.time(name, || {
-        if let Err(e) = no_grad(|| model(&x)?.to_vec::<f32>()) {
+        let y = no_grad(|| if bench.plain { model(&x) } else { compiled.call(&mut (), [&x]) });
+        if let Err(e) = y.and_then(|y| y.to_vec::<f32>()) {
             eprintln!("{name}: {e}");
             std::process::exit(1);
         }
@@ -72,8 +69,8 @@ const MID: GptShape = GptShape { layers: 6, heads: 6, width: 384, block: 256 };
 /// The training workloads.
 pub const TRAINING: [&str; 8] = ["sine", "mlp", "mlp_wide", "cnn", "resnet18", "gpt_small", "gpt_mid", "lstm"];
 
-/// One of [`TRAINING`], freshly made.
-pub fn training(name: &str) -> Result<Work> {
+/// One of [`TRAINING`], freshly made; its step is compiled, or plain.
+pub fn training(name: &str, compiled: bool) -> Result<Work> {
     let p = &mut Params::default();
     let images =
         |shape: &[usize]| -> Result<(Tensor, Tensor)> { Ok((made(Tensor::randn(shape))?, labels(shape[0], 10)?)) };
@@ -95,18 +92,27 @@ pub fn training(name: &str) -> Result<Work> {
         _ => return Err(Error::value("training", format!("no workload {name:?}; there are {TRAINING:?}"))),
     };
     let params = std::mem::take(&mut p.all);
-    let optimizer: Box<dyn Optimizer> = match name {
+    let mut optimizer: Box<dyn Optimizer> = match name {
         "sine" => Box::new(Sgd::new(&params, 0.01)),
         "mlp" => Box::new(Sgd::new(&params, 1e-3).momentum(0.9).weight_decay(0.02)),
         "resnet18" => Box::new(Sgd::new(&params, 0.1).momentum(0.9)),
         "gpt_small" | "gpt_mid" => Box::new(Adam::new(&params, 1e-3).decoupled(0.01)),
         _ => Box::new(Adam::new(&params, 1e-3)),
     };
+    let step = move |optimizer: &mut Box<dyn Optimizer>, [x, y]: [&Tensor; 2]| {
+        let l = loss(&model(x)?, y)?;
+        optimizer.step(&l.backward()?)?;
+        Ok(l)
+    };
+    let (x, y) = data;
+    let step: Box<dyn FnMut() -> Result<Tensor>> = if compiled {
+        let mut step = compile(step);
+        Box::new(move || step.call(&mut optimizer, [&x, &y]))
+    } else {
+        Box::new(move || step(&mut optimizer, [&x, &y]))
+    };
     Ok(Work {
-        model,
-        data,
-        loss,
-        optimizer,
+        step,
         #[cfg(test)]
         params,
     })
@@ -133,23 +139,23 @@ pub fn run(bench: &Bench) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The loss and all parameters after two steps.
-    fn trained(name: &str, threads: usize) -> Vec<Vec<u8>> {
+    /// The losses and all parameters after six steps: in a compiled step, three of these are replays.
+    fn trained(name: &str, threads: usize, compiled: bool) -> Vec<Vec<u8>> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             gradus_core::manual_seed(7);
-            let mut work = training(name).unwrap();
-            let losses = [work.step().unwrap(), work.step().unwrap()].map(|l| l.to_ne_bytes().to_vec());
+            let mut work = training(name, compiled).unwrap();
+            let losses: Vec<_> = (0..6).map(|_| work.step().unwrap().to_ne_bytes().to_vec()).collect();
             losses.into_iter().chain(work.params.iter().map(|p| p.to_bytes().unwrap())).collect()
         })
     }
 
     #[test]
-    fn training_gives_the_same_bits_on_any_number_of_threads() {
+    fn training_gives_the_same_bits_on_any_number_of_threads_compiled_or_not() {
         for name in ["cnn", "gpt_small", "lstm"] {
-            let one = trained(name, 1);
-            for threads in [2, 4, 8] {
-                assert!(trained(name, threads) == one, "{name} on {threads} threads");
+            let one = trained(name, 1, false);
+            for threads in [1, 2, 4, 8] {
+                assert!(trained(name, threads, true) == one, "{name} on {threads} threads");
             }
         }
     }

@@ -15,6 +15,7 @@ pub mod graph;
 pub mod kernel;
 pub mod op;
 pub mod plan;
+pub mod replay;
 mod shape;
 mod view;
 
@@ -24,5 +25,6 @@ pub use backend::Device;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, ErrorKind, Result};
 pub use graph::{Tensor, VarId, enable_grad, is_grad_enabled, live_bytes, live_nodes, no_grad, share_scalars};
+pub use replay::{Compiled, compile};
 pub use shape::{Axes, Shape};
 pub use view::{Bound, View, ViewOp};

@@ -6,7 +6,7 @@
 use crate::Shape;
 use smallvec::SmallVec;
 
-type Coefs = SmallVec<[isize; 6]>;
+pub(crate) type Coefs = SmallVec<[isize; 6]>;
 
 /// One movement of data that strides can express on a contiguous tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

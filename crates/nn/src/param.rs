@@ -178,7 +178,10 @@ impl Mode {
 
     /// Switches it.
     pub fn set(&self, training: bool) {
-        self.0.store(training, Relaxed);
+        if self.0.swap(training, Relaxed) != training {
+            // Compiled functions that use the layer do something else from here on.
+            gradus_core::replay::outdate();
+        }
     }
 }
 

@@ -1,9 +1,15 @@
 //! Groups of variables under a rule: stepping, and saving and loading the state.
 
 use crate::{Field, Optimizer, Rule, Slot};
-use gradus_core::{Error, ErrorKind, Result, Tensor, grad::Gradients, no_grad, plan::Explanation, share_scalars};
+use gradus_core::{
+    Error, ErrorKind, Result, Scalar, Tensor, grad::Gradients, no_grad, plan::Explanation, replay::log_numbers,
+    share_scalars,
+};
 use gradus_io::{Meta, StateDict, Stateful};
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// An optimizer: groups of variables, each with the options of its rule.
 ///
@@ -19,24 +25,41 @@ use std::collections::HashSet;
 /// assert_eq!((opt.option(0, "lr"), opt.option(1, "lr")), (Some(1e-4), Some(1e-2)));
 /// # Ok::<(), gradus_core::Error>(())
 /// ```
-#[derive(Clone)]
 pub struct Optim<R: Rule> {
-    groups: Vec<Group<R>>,
+    /// No two have the same.
+    pub(crate) id: u64,
+    pub(crate) groups: Vec<Group<R>>,
 }
 
 #[derive(Clone)]
-struct Group<R> {
-    rule: R,
-    params: Vec<Tensor>,
-    slots: Vec<Slot>,
+pub(crate) struct Group<R> {
+    pub rule: R,
+    pub params: Vec<Tensor>,
+    pub slots: Vec<Slot>,
+}
+
+impl<R: Rule> Clone for Optim<R> {
+    /// Another optimizer of the same variables, as far as this one is.
+    fn clone(&self) -> Optim<R> {
+        let mut groups = self.groups.clone();
+        groups.iter_mut().flat_map(|g| &mut g.slots).for_each(Slot::own);
+        Optim { id: fresh_id(), groups }
+    }
+}
+
+fn fresh_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
 }
 
 /// A variable's next value, with what will be remembered about it.
-struct Next {
-    group: usize,
-    place: usize,
-    value: Tensor,
-    slot: Slot,
+pub(crate) struct Next {
+    pub group: usize,
+    pub place: usize,
+    pub value: Tensor,
+    pub slot: Slot,
+    /// The numbers that the rule met, while a function is recorded: their nodes, and what they are.
+    pub made: Vec<(u64, Scalar)>,
 }
 
 impl<R: Rule> Optim<R> {
@@ -47,7 +70,7 @@ impl<R: Rule> Optim<R> {
 
     /// An optimizer of these variables with these options.
     pub fn with<'a>(params: impl IntoIterator<Item = &'a Tensor>, options: R) -> Optim<R> {
-        Optim { groups: vec![] }.group(params, options)
+        Optim { id: fresh_id(), groups: vec![] }.group(params, options)
     }
 
     /// With another group of variables, under options of its own.
@@ -106,8 +129,8 @@ impl<R: Rule> Optim<R> {
                 }
                 let Some(g) = grads.get(id) else { continue };
                 let mut slot = Slot { step: slot.step + 1, ..slot.clone() };
-                let value = gr.rule.next(&mut slot, &p.resolve().detach(), g)?;
-                all.push(Next { group, place, value, slot });
+                let (value, made) = log_numbers(|| gr.rule.next(&mut slot, &p.resolve().detach(), g));
+                all.push(Next { group, place, value: value?, slot, made });
             }
         }
         Ok(all)
@@ -119,7 +142,7 @@ impl<R: Rule> Optim<R> {
 }
 
 fn results(next: &[Next]) -> Vec<&Tensor> {
-    next.iter().flat_map(|n| n.slot.tensors.values().chain([&n.value])).collect()
+    next.iter().flat_map(|n| n.slot.tensors.iter().map(|t| &t.1).chain([&n.value])).collect()
 }
 
 impl<R: Rule> Optimizer for Optim<R> {
@@ -131,12 +154,13 @@ impl<R: Rule> Optimizer for Optim<R> {
             let next = share_scalars(|| self.next(grads))?;
             let losses = grads.losses();
             Tensor::eval_all(&results(&next).into_iter().chain(&losses).collect::<Vec<_>>())?;
+            self.note_step(&next);
             for n in next {
                 if let Some(g) = self.groups.get_mut(n.group)
                     && let (Some(p), Some(slot)) = (g.params.get(n.place), g.slots.get_mut(n.place))
                 {
                     p.set(&n.value)?;
-                    *slot = n.slot;
+                    slot.become_(n.slot)?;
                 }
             }
             Ok(())
@@ -195,7 +219,7 @@ impl<R: Rule> Stateful for Optim<R> {
         for (k, (_, slot)) in self.each().enumerate().filter(|(_, (_, s))| s.step > 0) {
             meta.push((format!("state.{k}.step"), Meta::Int(slot.step as i64)));
             meta.extend(slot.numbers.iter().map(|(n, x)| (format!("state.{k}.{n}"), Meta::Float(*x))));
-            state.extend(slot.tensors.iter().map(|(n, t)| (format!("state.{k}.{n}"), t.clone())));
+            state.extend(slot.tensors.iter().map(|(n, t)| (format!("state.{k}.{n}"), t.resolve())));
         }
         state.metadata_mut().extend(meta);
         state
@@ -243,10 +267,11 @@ fn load_slot(state: &StateDict, p: &Tensor) -> Result<Slot> {
     }
     slot.step = u64::try_from(state.integer("step")?).unwrap_or(0);
     for name in state.metadata().keys().filter(|k| *k != "step") {
-        slot.numbers.insert(name.clone(), state.number(name)?);
+        slot.keep_number(name, state.number(name)?);
     }
     for name in state.names() {
-        slot.tensors.insert(name.into(), state.tensor_like(name, p)?);
+        slot.keep(name, &state.tensor_like(name, p)?);
     }
+    slot.own();
     Ok(slot)
 }

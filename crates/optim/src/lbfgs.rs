@@ -1,7 +1,13 @@
 //! L-BFGS: curvature from the last few steps.
 
 use crate::{Optimizer, wolfe};
-use gradus_core::{Error, Result, Tensor, enable_grad, grad::Gradients, no_grad, plan::Explanation};
+use gradus_core::{
+    Error, Result, Scalar, Tensor, enable_grad,
+    grad::Gradients,
+    no_grad,
+    plan::Explanation,
+    replay::{Note, Replay},
+};
 use gradus_io::{Meta, StateDict, Stateful};
 
 /// L-BFGS, step for step as PyTorch's `LBFGS`: for smooth problems that fit into one batch.
@@ -282,6 +288,14 @@ impl Optimizer for Lbfgs {
         // The direction takes several runs; the largest is the one of the gradient.
         flat(&self.params, grads)?.explain()
     }
+}
+
+impl Replay for Lbfgs {
+    /// Its steps look at the loss and decide: they cannot be replayed.
+    fn numbers_for(&self, _: &Note, _: &mut Vec<Scalar>) -> bool {
+        false
+    }
+    fn replayed(&mut self, _: &Note) {}
 }
 
 impl Stateful for Lbfgs {

@@ -39,6 +39,7 @@ mod lion;
 mod muon;
 mod nadam;
 mod radam;
+mod replay;
 mod rmsprop;
 mod rule;
 mod scaler;
@@ -69,10 +70,10 @@ pub use schedule::{
 };
 pub use sgd::{Sgd, SgdOptions};
 
-use gradus_core::{Result, Tensor, grad::Gradients, plan::Explanation};
+use gradus_core::{Result, Tensor, grad::Gradients, plan::Explanation, replay::Replay};
 
 /// What all optimizers do.
-pub trait Optimizer: Stateful {
+pub trait Optimizer: Stateful + Replay {
     /// Updates every variable from its gradient, in one run with the passes that made it. A variable the loss does not
     /// depend on stays as it is. When it fails, nothing has changed.
     fn step(&mut self, grads: &Gradients) -> Result<()>;

@@ -1,7 +1,6 @@
 //! What makes one optimizer differ from another: its options, and a formula for one variable.
 
 use gradus_core::{Result, Tensor};
-use std::collections::BTreeMap;
 
 /// An optimizer's options and its formula. [`crate::Optim`] does the rest.
 ///
@@ -63,8 +62,9 @@ pub enum Field<'a> {
 #[derive(Clone, Default)]
 pub struct Slot {
     pub(crate) step: u64,
-    pub(crate) tensors: BTreeMap<String, Tensor>,
-    pub(crate) numbers: BTreeMap<String, f64>,
+    /// By name: variables, so that compiled functions find them; plain tensors while a step is being made.
+    pub(crate) tensors: Vec<(String, Tensor)>,
+    pub(crate) numbers: Vec<(String, f64)>,
 }
 
 impl Slot {
@@ -75,8 +75,8 @@ impl Slot {
 
     /// A tensor kept by the last step; zeros like `w` in the first.
     pub fn tensor(&mut self, name: &str, w: &Tensor) -> Result<Tensor> {
-        if let Some(t) = self.tensors.get(name) {
-            return Ok(t.clone());
+        if let Some((_, t)) = self.tensors.iter().find(|t| t.0 == name) {
+            return Ok(t.resolve());
         }
         // Stored zeros, not a constant: the first step then has the graph of all others, and shares their plan.
         let bytes = vec![0u8; w.numel().saturating_mul(w.dtype().size())];
@@ -87,17 +87,44 @@ impl Slot {
 
     /// Keeps a tensor for the next step; it is computed in the same run as the new value.
     pub fn keep(&mut self, name: &str, t: &Tensor) {
-        self.tensors.insert(name.into(), t.clone());
+        keep(&mut self.tensors, name, t.clone());
     }
 
     /// A number kept by the last step.
     pub fn number(&self, name: &str) -> Option<f64> {
-        self.numbers.get(name).copied()
+        self.numbers.iter().find(|x| x.0 == name).map(|x| x.1)
     }
 
     /// Keeps a number for the next step.
     pub fn keep_number(&mut self, name: &str, x: f64) {
-        self.numbers.insert(name.into(), x);
+        keep(&mut self.numbers, name, x);
+    }
+
+    /// Makes variables of its own of what it holds.
+    pub(crate) fn own(&mut self) {
+        for (_, t) in &mut self.tensors {
+            let own = t.resolve().requires_grad_();
+            // Gradients are of floats: this switches them off, which nothing can refuse.
+            let _ = own.set_requires_grad(false);
+            *t = own;
+        }
+    }
+
+    /// Takes over what a step has made of a copy.
+    pub(crate) fn become_(&mut self, next: Slot) -> Result<()> {
+        (self.step, self.numbers) = (next.step, next.numbers);
+        for (name, new) in next.tensors {
+            match self.tensors.iter().find(|t| t.0 == name) {
+                Some((_, own)) if new.var_id().is_some() && new.var_id() == own.var_id() => {}
+                Some((_, own)) => own.set(&new)?,
+                None => {
+                    let mut fresh = Slot { tensors: vec![(name, new)], ..Slot::default() };
+                    fresh.own();
+                    self.tensors.append(&mut fresh.tensors);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// `decay * old + (1 - decay) * x`, kept under `name`.
@@ -105,6 +132,14 @@ impl Slot {
         let new = self.tensor(name, x)? * decay + x * (1.0 - decay);
         self.keep(name, &new);
         Ok(new)
+    }
+}
+
+/// Puts `x` under a name: in its place, or at the end.
+fn keep<T>(all: &mut Vec<(String, T)>, name: &str, x: T) {
+    match all.iter_mut().find(|k| k.0 == name) {
+        Some(k) => k.1 = x,
+        None => all.push((name.into(), x)),
     }
 }
 

@@ -134,7 +134,11 @@ fn train(gpu: &Gpu, name: &str, s: &Sizes) -> Result<()> {
     let v = s.vocabulary as i64;
     let (x, y) = (gpu.labels(&[s.batch, s.time], v)?, gpu.labels(&[s.batch, s.time], v)?);
     gpu.reset_peak()?;
-    let (ms, host) = gpu.median(20, 6, || adam.step(&model.loss(&x, &y)?.backward()?))?;
+    let (ms, host) = gpu.training(20, 6, &mut adam, [&x, &y], |adam, [x, y]| {
+        let loss = model.loss(x, y)?;
+        adam.step(&loss.backward()?)?;
+        Ok(loss)
+    })?;
     let Some(peak) = gpu.peak()? else { return Ok(()) };
     let rate = (s.batch * s.time) as f64 / ms * 1e3;
     println!(

@@ -7,9 +7,11 @@ mod gpt;
 mod ops;
 mod train;
 
+use crate::Bench;
 use dry::Dry;
-use gradus_core::{Device, Result, plan};
+use gradus_core::{Device, Result, Tensor, compile, plan};
 use gradus_cuda::Timer;
+use gradus_optim::Optimizer;
 use std::time::Instant;
 
 /// Times workloads on one GPU.
@@ -19,6 +21,8 @@ pub struct Gpu {
     names: Vec<String>,
     /// Whether to say which steps the time goes to.
     profile: bool,
+    /// Whether steps run as they are instead of compiled.
+    plain: bool,
 }
 
 impl Gpu {
@@ -67,6 +71,26 @@ impl Gpu {
         Ok((median(times), median(host)))
     }
 
+    /// The same of a training step, which is compiled.
+    fn training<O: Optimizer>(
+        &self,
+        runs: usize,
+        warm: usize,
+        optimizer: &mut O,
+        [x, y]: [&Tensor; 2],
+        mut f: impl FnMut(&mut O, [&Tensor; 2]) -> Result<Tensor>,
+    ) -> Result<(f64, f64)> {
+        if self.plain {
+            return self.median(runs, warm, || f(optimizer, [x, y]).map(drop));
+        }
+        let mut step = compile(f);
+        let times = self.median(runs, warm, || step.call(optimizer, [x, y]).map(drop))?;
+        if let Some(why) = step.status().obstacle {
+            eprintln!("the step is not replayed: {why}");
+        }
+        Ok(times)
+    }
+
     /// Counts the peak of memory from now on.
     fn reset_peak(&self) -> Result<()> {
         if Dry::of(&self.device).is_some() { Ok(()) } else { gradus_cuda::reset_peak_memory(&self.device) }
@@ -91,10 +115,10 @@ impl Gpu {
 }
 
 /// All workloads, or those whose names start as given; without a device, what they would ask one for.
-pub fn run(device: Option<Device>, names: Vec<String>, profile: bool) -> Result<()> {
+pub fn run(device: Option<Device>, Bench { names, profile, plain }: Bench) -> Result<()> {
     // As PyTorch's side sets it.
     gradus_cuda::set_tf32(true);
-    let gpu = Gpu { device: device.unwrap_or_else(Dry::device), names, profile };
+    let gpu = Gpu { device: device.unwrap_or_else(Dry::device), names, profile, plain };
     ops::run(&gpu)?;
     train::run(&gpu)?;
     gpt::run(&gpu)

@@ -22,8 +22,15 @@ impl Gpu {
     }
 
     /// A training step: prints the milliseconds and how many `items` a second that is.
-    pub(super) fn step(&self, name: &str, items: usize, f: impl FnMut() -> Result<()>) -> Result<()> {
-        let (ms, host) = self.median(30, 8, f)?;
+    pub(super) fn step(
+        &self,
+        name: &str,
+        items: usize,
+        sgd: &mut Sgd,
+        data: [&Tensor; 2],
+        f: impl FnMut(&mut Sgd, [&Tensor; 2]) -> Result<Tensor>,
+    ) -> Result<()> {
+        let (ms, host) = self.training(30, 8, sgd, data, f)?;
         let per_s = (items as f64 / ms * 1e3).round();
         println!(r#"{{"peer": "gradus", "work": "{name}", "ms": {ms:.5}, "host_ms": {host:.5}, "per_s": {per_s}}}"#);
         Ok(())
@@ -47,9 +54,10 @@ fn resnet(gpu: &Gpu) -> Result<()> {
     let (x, y) = (gpu.randn(&[512, 3, 32, 32], DType::F32)?, gpu.labels(&[512], 10)?);
     let mut sgd = Sgd::new(&p.all, 0.1).momentum(0.9);
     gradus_cuda::reset_peak_memory(&gpu.device)?;
-    gpu.step(name, 512, || {
-        let loss = autocast(DType::BF16, || net(&x)?.cross_entropy(&y))?;
-        sgd.step(&loss.backward()?)
+    gpu.step(name, 512, &mut sgd, [&x, &y], |sgd, [x, y]| {
+        let loss = autocast(DType::BF16, || net(x)?.cross_entropy(y))?;
+        sgd.step(&loss.backward()?)?;
+        Ok(loss)
     })?;
     if std::env::var_os("GRADUS_STATS").is_some() {
         eprintln!("{:?} {:?}", gradus_cuda::graph_stats(&gpu.device)?, gradus_cuda::memory_stats(&gpu.device)?);
@@ -63,7 +71,7 @@ pub fn run(gpu: &Gpu) -> Result<()> {
         let net = layers(gpu, &[784, 128, 64, 10])?;
         let (x, y) = (gpu.randn(&[64, 784], DType::F32)?, gpu.labels(&[64], 10)?);
         let mut sgd = Sgd::new(net.iter().flat_map(|(w, b)| [w, b]), 1e-3).momentum(0.9);
-        gpu.step("mlp_b64_f32", 64, || {
+        gpu.step("mlp_b64_f32", 64, &mut sgd, [&x, &y], |sgd, [x, y]| {
             let mut h = x.clone();
             for (i, (w, b)) in net.iter().enumerate() {
                 h = h.linear(w, Some(b))?;
@@ -71,16 +79,20 @@ pub fn run(gpu: &Gpu) -> Result<()> {
                     h = h.leaky_relu(0.1);
                 }
             }
-            sgd.step(&h.cross_entropy(&y)?.backward()?)
+            let loss = h.cross_entropy(y)?;
+            sgd.step(&loss.backward()?)?;
+            Ok(loss)
         })?;
     }
     if gpu.wants("sine_f32") {
         let net = layers(gpu, &[1, 64, 1])?;
         let (x, y) = (gpu.randn(&[1000, 1], DType::F32)?, gpu.randn(&[1000, 1], DType::F32)?);
         let mut sgd = Sgd::new(net.iter().flat_map(|(w, b)| [w, b]), 0.01);
-        gpu.step("sine_f32", 1000, || {
+        gpu.step("sine_f32", 1000, &mut sgd, [&x, &y], |sgd, [x, y]| {
             let h = x.linear(&net[0].0, Some(&net[0].1))?.relu().linear(&net[1].0, Some(&net[1].1))?;
-            sgd.step(&h.mse_loss(&y, Reduction::Mean)?.backward()?)
+            let loss = h.mse_loss(y, Reduction::Mean)?;
+            sgd.step(&loss.backward()?)?;
+            Ok(loss)
         })?;
     }
     Ok(())

@@ -155,6 +155,7 @@ fn read(t: &Tensor, v: &Value, axes: &[(Vec<usize>, Option<usize>)], short: bool
     if !short {
         return Ok(items(dtype, &t.read_bytes()?));
     }
+    crate::replay::spoil("it shows a tensor", t.location());
     let (size, backend) = (dtype.size(), v.buffer.device().backend());
     let mut at = vec![v.view.offset];
     for ((positions, _), &stride) in axes.iter().zip(&v.view.strides) {

@@ -48,6 +48,7 @@ pub use patches::PatchOptions;
 pub use pool::{AvgPoolOptions, MaxPoolOptions};
 pub use print_graph::Graph;
 pub use quantile::Interpolation;
+pub(crate) use random::draw;
 pub use random::{get_rng_state, manual_seed, set_rng_state};
 pub use resize::{InterpolateMode, InterpolateOptions};
 pub use scatter_reduce::ScatterReduction;

@@ -5,8 +5,9 @@ use crate::{
     graph::Value,
     op::Op,
     plan::{self, Explanation},
-    with_dtype,
+    replay, with_dtype,
 };
+use std::panic::Location;
 
 impl Tensor {
     /// Computes this tensor now (reading does it too). Useful before timing, or to share work between threads.
@@ -40,7 +41,9 @@ impl Tensor {
     }
 
     /// The value, computed if need be, in row-major order.
+    #[track_caller]
     pub(crate) fn contiguous_value(&self) -> Result<Value> {
+        replay::spoil("it reads a tensor", Location::caller());
         let t = self.resolve();
         plan::realize(&[&t])?;
         let v = t.node().value().ok_or_else(|| Tensor::bug("a run left no value"))?;
@@ -53,6 +56,7 @@ impl Tensor {
     }
 
     /// All elements as bytes, row-major.
+    #[track_caller]
     pub(crate) fn read_bytes(&self) -> Result<Vec<u8>> {
         let v = self.contiguous_value()?;
         let size = self.dtype().size();
@@ -64,6 +68,7 @@ impl Tensor {
     }
 
     /// All elements as little-endian bytes, row-major, as files hold them.
+    #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         self.read_bytes()
     }
@@ -74,6 +79,7 @@ impl Tensor {
     /// use gradus_core::Tensor;
     /// assert_eq!(Tensor::from([[1i32, 2], [3, 4]]).to_vec::<f64>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
     /// ```
+    #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let bytes = self.read_bytes()?;
         let n = self.numel();

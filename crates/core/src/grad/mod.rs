@@ -34,6 +34,7 @@ use crate::{
     Error, ErrorKind, Result, Tensor, VarId,
     graph::{IdMap, IdSet, Node, backward_pass, on_behalf_of, topological},
     op::Op,
+    replay,
 };
 use products::Product;
 use slices::Piece;
@@ -236,6 +237,7 @@ fn reverse(outputs: &[(Tensor, Tensor)], targets: &[&Tensor]) -> Result<Pass> {
         }
         let Some(mut g) = grads.remove(&t.id()) else { continue };
         for hook in t.hooks() {
+            replay::spoil("a hook runs on a gradient", t.location());
             let new = hook(&g);
             if new.shape() != g.shape() {
                 let why = format!("a hook turned a gradient of shape {} into {}", g.shape(), new.shape());

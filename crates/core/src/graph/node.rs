@@ -1,7 +1,7 @@
 //! One operation in the graph.
 
 use super::{Tensor, Value};
-use crate::{DType, Device, Shape, grad::Hook, op::Op};
+use crate::{DType, Device, Shape, grad::Hook, op::Op, replay};
 use smallvec::SmallVec;
 use std::{
     cell::RefCell,
@@ -67,8 +67,10 @@ impl Node {
         location: &'static Location<'static>,
     ) -> Arc<Node> {
         LIVE.fetch_add(1, Relaxed);
+        let id = NEXT_ID.fetch_add(1, Relaxed);
+        replay::made(id, &op);
         Arc::new(Node {
-            id: NEXT_ID.fetch_add(1, Relaxed),
+            id,
             op,
             shape,
             dtype,
@@ -106,6 +108,11 @@ impl Node {
     /// Whether it has been computed.
     pub fn has_value(&self) -> bool {
         self.state().value.is_some()
+    }
+
+    /// The value, where nobody else holds the node or the value.
+    pub(crate) fn own_value(&mut self) -> Option<&mut Value> {
+        Arc::get_mut(self.state.get_mut().unwrap_or_else(|e| e.into_inner()).value.as_mut()?)
     }
 
     /// Stores the value; with no gradient to come, the inputs are let go.

@@ -1,8 +1,12 @@
 //! Numbers that many operations share.
 
 use super::Tensor;
-use crate::{DType, Device, Scalar, Shape};
-use std::{cell::RefCell, collections::HashMap, panic::Location};
+use crate::{DType, Device, Scalar, Shape, replay};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, hash_map::Entry},
+    panic::Location,
+};
 
 /// The line that asks, the number, and what it becomes.
 type Key = (usize, u64, DType, usize, Shape);
@@ -39,7 +43,13 @@ pub(crate) fn shared(x: Scalar, dtype: DType, device: Device, shape: &Shape) -> 
             };
             // Lines differ even where numbers happen to be equal: the graph keeps its structure from step to step.
             let key = (std::ptr::from_ref(at) as usize, bits, dtype, device.id(), shape.clone());
-            known.entry(key).or_insert_with(make).clone()
+            match known.entry(key) {
+                Entry::Occupied(made) => {
+                    replay::used_again(made.get());
+                    made.get().clone()
+                }
+                Entry::Vacant(place) => place.insert(make()).clone(),
+            }
         }
     })
 }

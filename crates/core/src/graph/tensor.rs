@@ -4,6 +4,7 @@ use super::{Node, Value, VarCell, VarId, is_grad_enabled, node::Inputs};
 use crate::{
     DType, Device, Error, ErrorKind, Result, Scalar, Shape,
     op::{Op, ewise::Ewise},
+    replay,
     view::ViewOp,
 };
 use std::{panic::Location, sync::Arc};
@@ -89,7 +90,11 @@ impl Tensor {
     /// For a variable, the tensor it holds now; for all others, itself.
     pub fn resolve(&self) -> Tensor {
         match &self.0.op {
-            Op::Var(cell) => cell.current(),
+            Op::Var(cell) => {
+                let held = cell.current();
+                replay::read(cell, &held);
+                held
+            }
             _ => self.clone(),
         }
     }
@@ -173,6 +178,7 @@ impl Tensor {
         if old.0.requires_grad != on {
             let new = old.snapshot(cell.id, cell.name.clone(), on, old.location());
             old.hooks().into_iter().for_each(|h| new.add_hook(h));
+            replay::spoil("it switches the gradients of a variable", Location::caller());
             cell.replace(new);
         }
         Ok(())
@@ -201,11 +207,18 @@ impl Tensor {
         // Hooks belong to the variable, not to what it held when they were registered.
         old.hooks().into_iter().for_each(|h| new.add_hook(h));
         let unsettled = new.0.value().is_none();
+        replay::set(cell, &new);
         cell.replace(new);
         if unsettled {
             super::var::note_unsettled(cell);
         }
         Ok(())
+    }
+
+    /// The next snapshot of a variable that holds this one: elements that exist already.
+    pub(crate) fn next_snapshot(&self, cell: &VarCell, value: Value) -> Tensor {
+        let elements = Tensor::from_value(value, self.dtype(), self.location());
+        elements.snapshot(cell.id, cell.name.clone(), self.0.requires_grad, self.location())
     }
 
     /// The same elements, constant for gradients.
@@ -234,6 +247,9 @@ impl Tensor {
         device: Device,
         at: &'static Location<'static>,
     ) -> Tensor {
+        if let Some(stand_in) = replay::in_place_of(&op, &shape, dtype) {
+            return stand_in;
+        }
         let inputs: Inputs = inputs.iter().map(|t| t.resolve()).collect();
         let tracked = dtype.is_float()
             && !matches!(op, Op::Detach)
@@ -286,7 +302,11 @@ impl Tensor {
         device: Device,
         at: &'static Location<'static>,
     ) -> Tensor {
-        Tensor(Node::new(Op::Scalar(value.cast(dtype)), Inputs::new(), shape, dtype, device, false, None, at))
+        let op = Op::Scalar(value.cast(dtype));
+        if let Some(stand_in) = replay::in_place_of(&op, &shape, dtype) {
+            return stand_in;
+        }
+        Tensor(Node::new(op, Inputs::new(), shape, dtype, device, false, None, at))
     }
 
     /// An elementwise operation over inputs of one shape and of the types the row wants.

@@ -21,6 +21,8 @@ pub struct Buffer {
     device: Device,
     raw: u64,
     bytes: usize,
+    /// The handle that owns the memory, where this is another one to it.
+    of: Option<Arc<Buffer>>,
 }
 
 impl Buffer {
@@ -28,13 +30,18 @@ impl Buffer {
     pub fn alloc(device: Device, bytes: usize) -> Result<Arc<Buffer>> {
         let raw = device.backend().alloc(bytes)?;
         LIVE_BYTES.fetch_add(bytes, Relaxed);
-        Ok(Arc::new(Buffer { device, raw, bytes }))
+        Ok(Arc::new(Buffer { device, raw, bytes, of: None }))
     }
 
     /// Memory that the device has set aside for this.
     pub(crate) fn adopt(device: Device, raw: u64, bytes: usize) -> Arc<Buffer> {
         LIVE_BYTES.fetch_add(bytes, Relaxed);
-        Arc::new(Buffer { device, raw, bytes })
+        Arc::new(Buffer { device, raw, bytes, of: None })
+    }
+
+    /// Another handle to the same memory: it can be told from the first.
+    pub(crate) fn alias(self: &Arc<Buffer>) -> Arc<Buffer> {
+        Arc::new(Buffer { device: self.device, raw: self.raw, bytes: self.bytes, of: Some(self.clone()) })
     }
 
     /// The device it lives on.
@@ -55,6 +62,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if self.of.is_some() {
+            return;
+        }
         LIVE_BYTES.fetch_sub(self.bytes, Relaxed);
         self.device.backend().free(self.raw, self.bytes);
     }

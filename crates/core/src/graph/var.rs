@@ -1,11 +1,14 @@
 //! Variables: named cells whose content changes between graphs, never under one.
 
-use super::Tensor;
+use super::{Buffer, Tensor};
 use std::{
     cell::RefCell,
     sync::{
         Arc, RwLock, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
 };
 
@@ -42,6 +45,8 @@ pub struct VarCell {
     /// Its name, if it was given one.
     pub name: Option<String>,
     current: RwLock<Tensor>,
+    /// Whether what it holds is being written where it lies.
+    lent: AtomicBool,
 }
 
 impl VarCell {
@@ -51,12 +56,52 @@ impl VarCell {
     }
 
     pub(crate) fn new(id: VarId, name: Option<String>, snapshot: Tensor) -> VarCell {
-        VarCell { id, name, current: RwLock::new(snapshot) }
+        VarCell { id, name, current: RwLock::new(snapshot), lent: AtomicBool::new(false) }
     }
 
     /// The snapshot that operations built now will read.
     pub fn current(&self) -> Tensor {
-        self.current.read().unwrap_or_else(|e| e.into_inner()).clone()
+        self.look(Tensor::clone)
+    }
+
+    /// Calls `f` with the snapshot, without another handle to it.
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&Tensor) -> R) -> R {
+        loop {
+            let held = self.current.read().unwrap_or_else(|e| e.into_inner());
+            if !self.lent.load(Acquire) {
+                return f(&held);
+            }
+            drop(held);
+            // Another thread writes it, which does not take long.
+            std::thread::yield_now();
+        }
+    }
+
+    /// The memory of what it holds, to be written in place: only where nobody else can see it. Readers wait until
+    /// [`VarCell::returned`].
+    pub(crate) fn lend(&self) -> Option<(Arc<Buffer>, isize)> {
+        let mut held = self.current.write().unwrap_or_else(|e| e.into_inner());
+        if self.lent.load(Acquire) {
+            return None;
+        }
+        let value = Arc::get_mut(&mut held.0)?.own_value()?;
+        Arc::get_mut(&mut value.buffer)?;
+        self.lent.store(true, Release);
+        Some((value.buffer.clone(), value.view.offset))
+    }
+
+    /// Ends what [`VarCell::lend`] began.
+    pub(crate) fn returned(&self) {
+        self.lent.store(false, Release);
+    }
+
+    /// Gives it another buffer, from its start, in the order in which it lies now; the one before comes back. None, and the
+    /// buffer unused, if somebody else holds the snapshot.
+    pub(crate) fn exchange(&self, buffer: &Arc<Buffer>) -> Option<Arc<Buffer>> {
+        let mut held = self.current.write().unwrap_or_else(|e| e.into_inner());
+        let value = Arc::get_mut(&mut held.0)?.own_value()?;
+        value.view.offset = 0;
+        Some(std::mem::replace(&mut value.buffer, buffer.clone()))
     }
 
     pub(crate) fn replace(&self, snapshot: Tensor) {

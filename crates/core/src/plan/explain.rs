@@ -2,7 +2,8 @@
 
 use super::{
     cache::plan_for,
-    linear::{Linear, linearize},
+    linear::linearize,
+    run::Lines,
     steps::{Home, Step},
 };
 use crate::{Result, Tensor, kernel::Kernel};
@@ -72,8 +73,8 @@ pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
 }
 
 /// What a step does.
-pub(super) fn describe(step: &Step, graph: &Linear) -> StepInfo {
-    let name = |n: usize| graph.nodes[n].tensor.op_name().to_string();
+pub(super) fn describe(step: &Step, lines: &dyn Lines) -> StepInfo {
+    let name = |n: usize| lines.line(n).0.to_string();
     match step {
         Step::Kernel { part, .. } => StepInfo {
             what: "kernel".into(),

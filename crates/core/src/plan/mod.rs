@@ -31,3 +31,6 @@ pub use run::{kernel_launches, realize};
 pub use steps::{Part, Plan, Step};
 
 pub(crate) use explain::explain;
+pub(crate) use linear::Linear;
+pub(crate) use run::{Call, Lines, Scratch, settle};
+pub(crate) use steps::{Home, Ref};

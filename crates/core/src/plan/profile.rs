@@ -1,6 +1,6 @@
 //! Where the time goes: every step of every plan, timed.
 
-use super::{explain::describe, linear::Linear, steps::Step};
+use super::{explain::describe, run::Lines, steps::Step};
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -64,11 +64,11 @@ pub(super) fn clock() -> Option<Instant> {
 }
 
 /// Notes a step's time.
-pub(super) fn note(step: &Step, graph: &Linear, start: Instant) {
+pub(super) fn note(step: &Step, lines: &dyn Lines, start: Instant) {
     let took = start.elapsed();
     TIMES.with_borrow_mut(|t| {
         if let Some(t) = t {
-            let entry = t.steps.entry(describe(step, graph).to_string()).or_default();
+            let entry = t.steps.entry(describe(step, lines).to_string()).or_default();
             *entry = (entry.0 + 1, entry.1 + took);
         }
     });

@@ -11,9 +11,10 @@ use crate::{
     backend::{Run, Slot, cpu::library},
     graph::{Buffer, Value, take_unsettled, topological},
     op::{Array, CustomOp, HostOp, Op},
+    replay,
     view::View,
 };
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, panic::Location, sync::Arc};
 
 thread_local! {
     static LAUNCHES: Cell<usize> = const { Cell::new(0) };
@@ -26,10 +27,16 @@ pub fn kernel_launches() -> usize {
 
 /// Computes these tensors, in one run for each device, together with what their users still hold.
 pub fn realize(roots: &[&Tensor]) -> Result<()> {
-    let mut pending: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| !t.node().has_value()).collect();
-    if pending.is_empty() {
-        return Ok(());
-    }
+    let pending: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| !t.node().has_value()).collect();
+    if pending.is_empty() { Ok(()) } else { realize_all(pending) }
+}
+
+/// The same, and computes what variables were set to in any case.
+pub(crate) fn settle(roots: &[&Tensor]) -> Result<()> {
+    realize_all(roots.iter().map(|t| t.resolve()).filter(|t| !t.node().has_value()).collect())
+}
+
+fn realize_all(mut pending: Vec<Tensor>) -> Result<()> {
     pending.extend(take_unsettled());
     while let Some(first) = pending.first() {
         let device = first.device();
@@ -53,17 +60,22 @@ fn realize_on(roots: &[Tensor], device: Device) -> Result<()> {
         }
         graph = linearize(roots, device);
     }
-    profile::count(graph.nodes.len());
     let plan = plan_for(&graph)?;
-    let values = execute(&plan, &graph)?;
-    for (node, value) in values {
-        graph.nodes[node].tensor.node().set_value(value);
+    let buffers = bind(&plan, &graph)?;
+    Call { plan: &plan, buffers: &buffers, scalars: &graph.scalars, lines: &graph, nodes: graph.nodes.len() }
+        .run(&mut Scratch::default())?;
+    for o in &plan.outputs {
+        let (buffer, leaf_offset) = &buffers[o.buffer];
+        let view = View { offset: o.view.offset + leaf_offset, ..o.view.clone() };
+        graph.nodes[o.node].tensor.node().set_value(Value { buffer: buffer.clone(), view });
     }
+    replay::ran(&plan, &graph, buffers);
     Ok(())
 }
 
 /// Copies a tensor between devices through the host.
 fn transfer(t: &Tensor) -> Result<()> {
+    replay::spoil("it moves a tensor to another device", t.location());
     let source = t.node().inputs()[0].clone();
     let bytes = source.read_bytes()?;
     let buffer = Buffer::alloc(t.device(), bytes.len())?;
@@ -72,14 +84,71 @@ fn transfer(t: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The buffers of one run.
-struct Bound<'a> {
-    plan: &'a Plan,
-    buffers: Vec<(Arc<Buffer>, isize)>,
+/// What a run must know of the nodes behind its steps.
+pub(crate) trait Lines {
+    /// A node's operation, and the line of the program that made it.
+    fn line(&self, node: usize) -> (&str, &'static Location<'static>);
 }
 
-impl Bound<'_> {
-    fn slot(&self, r: Ref, dtype: DType) -> Slot<'_> {
+impl Lines for Linear {
+    fn line(&self, node: usize) -> (&str, &'static Location<'static>) {
+        let t = &self.nodes[node].tensor;
+        (t.op_name(), t.location())
+    }
+}
+
+/// One run of a plan: what its numbers stand for.
+pub(crate) struct Call<'a> {
+    /// What is run.
+    pub plan: &'a Plan,
+    /// The buffers, each with the offset of a leaf in it.
+    pub buffers: &'a [(Arc<Buffer>, isize)],
+    /// The scalar arguments.
+    pub scalars: &'a [Scalar],
+    /// For errors and profiles.
+    pub lines: &'a dyn Lines,
+    /// Nodes of the graph it stands for.
+    pub nodes: usize,
+}
+
+/// Lists that a run fills, kept for the next: a replay allocates nothing.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    addresses: Vec<u64>,
+    slots: Vec<Slot<'static>>,
+    params: Vec<Scalar>,
+}
+
+/// An empty list with the room of another; what it may hold can live for another time.
+fn emptied<'a>(mut slots: Vec<Slot<'_>>) -> Vec<Slot<'a>> {
+    slots.clear();
+    // Nothing is left to convert, and collecting into the same layout keeps the allocation.
+    slots.into_iter().filter_map(|_| None).collect()
+}
+
+impl<'a> Call<'a> {
+    /// Runs it.
+    pub fn run(&self, scratch: &mut Scratch) -> Result<()> {
+        let plan = self.plan;
+        profile::count(self.nodes);
+        LAUNCHES.set(LAUNCHES.get() + plan.steps.len());
+        scratch.addresses.clear();
+        scratch.addresses.extend(self.buffers.iter().flat_map(|(b, at)| [b.raw(), *at as u64]));
+        let scalar = |&p: &usize| self.scalars[p];
+        let nth = |n: usize| match plan.kernels.get(n).map(|&s| &plan.steps[s]) {
+            Some(Step::Kernel { part, .. }) => part.params.iter().map(scalar).collect(),
+            Some(Step::Kernels { parts, .. }) => parts.iter().flat_map(|p| &p.params).map(scalar).collect(),
+            Some(Step::Matmul { .. } | Step::Conv { .. } | Step::Host { .. } | Step::Custom { .. }) | None => vec![],
+        };
+        let run = Run { plan: plan.id, addresses: &scratch.addresses, scalars: self.scalars, params: &nth };
+        let mut slots = emptied(std::mem::take(&mut scratch.slots));
+        let params = &mut scratch.params;
+        let done = plan.device.backend().run_plan(&run, &mut || run_steps(self, &mut slots, params));
+        scratch.slots = emptied(slots);
+        done
+    }
+
+    fn slot(&self, r: Ref, dtype: DType) -> Slot<'a> {
         let (buffer, leaf_offset) = &self.buffers[r.buffer];
         let base = match self.plan.buffers[r.buffer] {
             Home::Arena { at, .. } => (at / dtype.size()) as isize,
@@ -121,107 +190,80 @@ fn bind(plan: &Plan, graph: &Linear) -> Result<Vec<(Arc<Buffer>, isize)>> {
     Ok(buffers)
 }
 
-fn execute(plan: &Plan, graph: &Linear) -> Result<Vec<(usize, Value)>> {
-    let backend = plan.device.backend();
-    let buffers = bind(plan, graph)?;
-    let bound = Bound { plan, buffers };
-    LAUNCHES.set(LAUNCHES.get() + plan.steps.len());
-    let addresses: Vec<u64> = bound.buffers.iter().flat_map(|(b, at)| [b.raw(), *at as u64]).collect();
-    let nth = |n: usize| match plan.kernels.get(n).map(|&s| &plan.steps[s]) {
-        Some(Step::Kernel { part, .. }) => part.params.iter().map(|&p| graph.scalars[p]).collect(),
-        Some(Step::Kernels { parts, .. }) => parts.iter().flat_map(|p| &p.params).map(|&p| graph.scalars[p]).collect(),
-        Some(Step::Matmul { .. } | Step::Conv { .. } | Step::Host { .. } | Step::Custom { .. }) | None => vec![],
-    };
-    let run = Run { plan: plan.id, addresses: &addresses, scalars: &graph.scalars, params: &nth };
-    backend.run_plan(&run, &mut || run_steps(plan, graph, &bound))?;
-    let outputs = plan.outputs.iter().map(|o| {
-        let (buffer, leaf_offset) = &bound.buffers[o.buffer];
-        let view = View { offset: o.view.offset + leaf_offset, ..o.view.clone() };
-        (o.node, Value { buffer: buffer.clone(), view })
-    });
-    Ok(outputs.collect())
-}
-
 /// Every step in turn.
-fn run_steps(plan: &Plan, graph: &Linear, bound: &Bound<'_>) -> Result<()> {
+fn run_steps<'a>(call: &Call<'a>, slots: &mut Vec<Slot<'a>>, params: &mut Vec<Scalar>) -> Result<()> {
+    let plan = call.plan;
     let backend = plan.device.backend();
-    let mut slots: Vec<Slot<'_>> = Vec::new();
-    let mut params = Vec::new();
+    let blame = |e: Error, nodes: &[usize]| blame(e, call.lines, nodes);
     for step in &plan.steps {
         let start = profile::clock();
         match step {
             Step::Kernel { exe, part } => {
-                gather(std::slice::from_ref(part), graph, bound, &mut slots, &mut params);
-                backend.launch(&**exe, &slots, &params).map_err(|e| blame(e, graph, &part.nodes))?;
+                gather(std::slice::from_ref(part), call, slots, params);
+                backend.launch(&**exe, slots, params).map_err(|e| blame(e, &part.nodes))?;
             }
             Step::Kernels { exe, parts } => {
-                gather(parts, graph, bound, &mut slots, &mut params);
-                backend.launch_many(&**exe, &slots, &params).map_err(|e| blame(e, graph, &parts[0].nodes))?;
+                gather(parts, call, slots, params);
+                backend.launch_many(&**exe, slots, params).map_err(|e| blame(e, &parts[0].nodes))?;
             }
             Step::Matmul { spec, args: [a, b, c], node } => {
-                let slot = |r: &Ref| bound.slot(*r, spec.dtype);
-                backend.matmul(spec, slot(a), slot(b), slot(c)).map_err(|e| blame(e, graph, &[*node]))?;
+                let slot = |r: &Ref| call.slot(*r, spec.dtype);
+                backend.matmul(spec, slot(a), slot(b), slot(c)).map_err(|e| blame(e, &[*node]))?;
             }
             Step::Conv { spec, dtype, args: [a, b, c], node } => {
-                let slot = |r: &Ref| bound.slot(*r, *dtype);
-                backend.conv(spec, *dtype, slot(a), slot(b), slot(c)).map_err(|e| blame(e, graph, &[*node]))?;
+                let slot = |r: &Ref| call.slot(*r, *dtype);
+                backend.conv(spec, *dtype, slot(a), slot(b), slot(c)).map_err(|e| blame(e, &[*node]))?;
             }
             Step::Host { op, args, node } => {
-                host_step(plan, bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
+                host_step(call, op, args).map_err(|e| blame(e, &[*node]))?;
             }
             Step::Custom { op, args, node } => {
-                custom_step(plan, bound, op, args).map_err(|e| blame(e, graph, &[*node]))?;
+                custom_step(call, op, args).map_err(|e| blame(e, &[*node]))?;
             }
         }
         if let Some(start) = start {
             // Where steps go on behind the host's back, the clock waits for them.
             backend.sync()?;
-            profile::note(step, graph, start);
+            profile::note(step, call.lines, start);
         }
     }
     Ok(())
 }
 
 /// The buffers and parameters of the parts of a launch.
-fn gather<'a>(
-    parts: &[Part],
-    graph: &Linear,
-    bound: &'a Bound<'_>,
-    slots: &mut Vec<Slot<'a>>,
-    params: &mut Vec<Scalar>,
-) {
+fn gather<'a>(parts: &[Part], call: &Call<'a>, slots: &mut Vec<Slot<'a>>, params: &mut Vec<Scalar>) {
     slots.clear();
     params.clear();
     for p in parts {
-        slots.extend(p.args.iter().zip(&p.kernel.args).map(|(&r, a)| bound.slot(r, a.dtype)));
-        params.extend(p.params.iter().map(|&p| graph.scalars[p]));
+        slots.extend(p.args.iter().zip(&p.kernel.args).map(|(&r, a)| call.slot(r, a.dtype)));
+        params.extend(p.params.iter().map(|&p| call.scalars[p]));
     }
 }
 
 /// An error of a step, with the line of the operation it belongs to.
-fn blame(e: Error, graph: &Linear, nodes: &[usize]) -> Error {
-    let named = nodes.iter().find(|&&n| graph.nodes[n].tensor.op_name() == e.op());
+fn blame(e: Error, lines: &dyn Lines, nodes: &[usize]) -> Error {
+    let named = nodes.iter().find(|&&n| lines.line(n).0 == e.op());
     match named.or(nodes.last()) {
-        Some(&n) => e.at(graph.nodes[n].tensor.location()),
+        Some(&n) => e.at(lines.line(n).1),
         None => e,
     }
 }
 
 type TypedRef = (Ref, DType, Shape);
 
-fn host_step(plan: &Plan, bound: &Bound<'_>, op: &HostOp, args: &[TypedRef]) -> Result<()> {
-    let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| bound.slot(*r, *d)).collect();
+fn host_step(call: &Call<'_>, op: &HostOp, args: &[TypedRef]) -> Result<()> {
+    let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| call.slot(*r, *d)).collect();
     let types: Vec<(DType, Shape)> = args.iter().map(|(_, d, s)| (*d, s.clone())).collect();
     let (out, inputs) = slots.split_last().ok_or_else(|| Tensor::bug("a step without a result"))?;
-    if plan.device.backend().host_op(op, inputs, *out, &types)? {
+    if call.plan.device.backend().host_op(op, inputs, *out, &types)? {
         return Ok(());
     }
-    on_host(plan.device, &slots, args, |inputs, out, spec| library::run(op, inputs, out, spec))
+    on_host(call.plan.device, &slots, args, |inputs, out, spec| library::run(op, inputs, out, spec))
 }
 
-fn custom_step(plan: &Plan, bound: &Bound<'_>, op: &Arc<dyn CustomOp>, args: &[TypedRef]) -> Result<()> {
-    let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| bound.slot(*r, *d)).collect();
-    on_host(plan.device, &slots, args, |inputs, out, (dtype, _)| {
+fn custom_step(call: &Call<'_>, op: &Arc<dyn CustomOp>, args: &[TypedRef]) -> Result<()> {
+    let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| call.slot(*r, *d)).collect();
+    on_host(call.plan.device, &slots, args, |inputs, out, (dtype, _)| {
         // A user's code gets defined bytes, and whatever it leaves in a bool is one.
         out.fill(0);
         op.forward(inputs, out)?;

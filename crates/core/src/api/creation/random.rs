@@ -4,6 +4,7 @@ use crate::api::same_device;
 use crate::{
     DType, Device, Error, Result, Shape, Tensor,
     op::{HostOp, Op},
+    replay,
 };
 use std::{panic::Location, sync::Mutex};
 
@@ -23,8 +24,17 @@ fn state() -> std::sync::MutexGuard<'static, (u64, u64)> {
 /// manual_seed(7);
 /// assert_eq!(a, Tensor::rand([4]).to_vec::<f32>().unwrap());
 /// ```
+#[track_caller]
 pub fn manual_seed(seed: u64) {
+    replay::spoil("it sets the seed", Location::caller());
     *state() = (seed, 0);
+}
+
+/// The next stream, with the seed it belongs to.
+pub(crate) fn draw() -> (u64, u64) {
+    let mut s = state();
+    s.1 += 1;
+    (s.0, s.1 - 1)
 }
 
 /// Seed and position of the generator, for a checkpoint.
@@ -33,7 +43,9 @@ pub fn get_rng_state() -> (u64, u64) {
 }
 
 /// Puts the generator back to where [`get_rng_state`] found it.
+#[track_caller]
 pub fn set_rng_state(at: (u64, u64)) {
+    replay::spoil("it sets the state of the random numbers", Location::caller());
     *state() = at;
 }
 
@@ -49,11 +61,8 @@ pub(crate) fn float_only(op: &str, dtype: DType) -> Result<()> {
 impl Tensor {
     #[track_caller]
     pub(crate) fn uniform_on(shape: Shape, dtype: DType, device: Device) -> Tensor {
-        let (seed, stream) = {
-            let mut s = state();
-            s.1 += 1;
-            (s.0, s.1 - 1)
-        };
+        let (seed, stream) = draw();
+        replay::drawn(seed, stream);
         let work = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
         let u = Tensor::build(Op::Rand { seed, stream }, &[], shape, work, device, Location::caller());
         // As many bits as the type holds: more would round some numbers up to 1.

@@ -1,0 +1,139 @@
+//! What happens on this thread while a function is recorded.
+
+use super::Note;
+use crate::{
+    Scalar, Tensor,
+    graph::{Buffer, VarCell},
+    op::Op,
+    plan::{Linear, Lines, Plan},
+};
+use std::{
+    cell::{Cell, RefCell},
+    panic::Location,
+    sync::Arc,
+};
+
+/// Operations and lines of a graph's nodes, without the graph.
+pub type Named = Vec<(String, &'static Location<'static>)>;
+
+impl Lines for Named {
+    fn line(&self, node: usize) -> (&str, &'static Location<'static>) {
+        let (name, at) = &self[node];
+        (name, at)
+    }
+}
+
+/// One run of a plan.
+pub struct Ran {
+    pub plan: Arc<Plan>,
+    /// As they were bound, by number. Held, so that no other buffer gets their place while the recording goes on.
+    pub buffers: Vec<(Arc<Buffer>, isize)>,
+    pub scalars: Vec<Scalar>,
+    /// Nodes of numbers, and which scalar each is.
+    pub numbers: Vec<(u64, usize)>,
+    /// Random tensors: the scalar that is the seed (the stream is the next), and both.
+    pub draws: Vec<(usize, (u64, u64))>,
+    pub lines: Named,
+}
+
+/// All that happened.
+#[derive(Default)]
+pub struct Tape {
+    pub runs: Vec<Ran>,
+    /// Variables that were read, with what they held at first.
+    pub reads: Vec<(Arc<VarCell>, Tensor)>,
+    /// Variables that were set, and to what, in order.
+    pub sets: Vec<(Arc<VarCell>, Tensor)>,
+    /// Random streams that were drawn, in order.
+    pub draws: Vec<(u64, u64)>,
+    /// What others did, with the nodes of the numbers they made: one list a number.
+    pub notes: Vec<(Note, Vec<Vec<u64>>)>,
+    /// Why it cannot be done again without the function, if so.
+    pub spoiled: Option<String>,
+}
+
+thread_local! {
+    static ON: Cell<bool> = const { Cell::new(false) };
+    static TAPE: RefCell<Tape> = RefCell::default();
+}
+
+/// Whether this thread records.
+pub fn recording() -> bool {
+    ON.get()
+}
+
+fn tape(f: impl FnOnce(&mut Tape)) {
+    if ON.get() {
+        TAPE.with_borrow_mut(f);
+    }
+}
+
+/// Runs `f` and gives what happened in it.
+pub fn record<R>(f: impl FnOnce() -> R) -> (R, Tape) {
+    struct Stop;
+    impl Drop for Stop {
+        fn drop(&mut self) {
+            ON.set(false);
+        }
+    }
+    drop(TAPE.take());
+    ON.set(true);
+    let stop = Stop;
+    let out = f();
+    drop(stop);
+    (out, TAPE.take())
+}
+
+/// Notes that what happens here cannot be done again without the function.
+pub(crate) fn spoil(why: &str, at: &'static Location<'static>) {
+    tape(|t| {
+        t.spoiled.get_or_insert_with(|| format!("{why} ({}:{})", at.file(), at.line()));
+    });
+}
+
+/// Says that what happens here cannot be replayed: a function that is being recorded will run every time.
+#[track_caller]
+pub fn unreplayable(why: &str) {
+    spoil(why, Location::caller());
+}
+
+/// Notes what a part of the function did beside making nodes, with the nodes of its numbers: for each number that
+/// [`super::Replay::numbers`] will give, those it stands in.
+pub fn note(note: Note, numbers: Vec<Vec<u64>>) {
+    tape(|t| t.notes.push((note, numbers)));
+}
+
+/// Notes that a variable is read.
+pub(crate) fn read(cell: &Arc<VarCell>, held: &Tensor) {
+    tape(|t| {
+        if !t.reads.iter().any(|(c, _)| c.id == cell.id) && !t.sets.iter().any(|(c, _)| c.id == cell.id) {
+            t.reads.push((cell.clone(), held.clone()));
+        }
+    });
+}
+
+/// Notes that a variable is set.
+pub(crate) fn set(cell: &Arc<VarCell>, to: &Tensor) {
+    tape(|t| t.sets.push((cell.clone(), to.clone())));
+}
+
+/// Notes that random numbers are drawn.
+pub(crate) fn drawn(seed: u64, stream: u64) {
+    tape(|t| t.draws.push((seed, stream)));
+}
+
+/// Notes that a plan has run.
+pub(crate) fn ran(plan: &Arc<Plan>, graph: &Linear, buffers: Vec<(Arc<Buffer>, isize)>) {
+    tape(|t| {
+        let (mut numbers, mut draws) = (vec![], vec![]);
+        for n in graph.nodes.iter().filter(|n| n.value.is_none()) {
+            match n.tensor.node().op {
+                Op::Scalar(_) => numbers.push((n.tensor.id(), n.scalar)),
+                Op::Rand { seed, stream } => draws.push((n.scalar, (seed, stream))),
+                _ => {}
+            }
+        }
+        let lines = graph.nodes.iter().map(|n| (n.tensor.op_name().to_string(), n.tensor.location())).collect();
+        t.runs.push(Ran { plan: plan.clone(), buffers, scalars: graph.scalars.clone(), numbers, draws, lines });
+    });
+}
