@@ -8,6 +8,8 @@
 //! a GPU and on the CPU and compares the losses.
 
 mod against;
+#[cfg(test)]
+mod allocations;
 mod curve;
 mod gpu;
 mod models;

@@ -9,6 +9,15 @@ use crate::{
 };
 use std::panic::Location;
 
+/// A number in another type.
+fn convert<S: Element, T: Element>(x: S) -> T {
+    if T::DTYPE.is_float() || (S::DTYPE.is_float() && T::DTYPE == DType::Bool) {
+        T::from_f64(x.to_f64())
+    } else {
+        T::from_i64(x.to_i64())
+    }
+}
+
 impl Tensor {
     /// Computes this tensor now (reading does it too). Useful before timing, or to share work between threads.
     #[track_caller]
@@ -89,11 +98,7 @@ impl Tensor {
                 // SAFETY: the bytes hold `n` elements of S, and i < n; unaligned reads are asked for.
                 unsafe { bytes.as_ptr().add(i * size).cast::<S>().read_unaligned() }
             };
-            if T::DTYPE.is_float() || (S::DTYPE.is_float() && T::DTYPE == DType::Bool) {
-                (0..n).map(|i| T::from_f64(read(i).to_f64())).collect()
-            } else {
-                (0..n).map(|i| T::from_i64(read(i).to_i64())).collect()
-            }
+            (0..n).map(|i| convert::<S, T>(read(i))).collect()
         }))
     }
 
@@ -104,7 +109,15 @@ impl Tensor {
             let why = format!("item needs exactly one element, and {} has {}", self.shape(), self.numel());
             return Err(Error::shape("item", &[self.shape()], why).operand(self).hint("use to_vec for several"));
         }
-        Ok(self.to_vec::<T>()?[0])
+        let v = self.contiguous_value()?;
+        Ok(with_dtype!(self.dtype(), S => {
+            let size = size_of::<S>();
+            // No type of ours is larger.
+            let mut bytes = [0u8; 8];
+            v.buffer.device().backend().download(&v.buffer, v.view.offset as usize * size, &mut bytes[..size])?;
+            // SAFETY: the first bytes hold one element of S; an unaligned read is asked for.
+            convert::<S, T>(unsafe { bytes.as_ptr().cast::<S>().read_unaligned() })
+        }))
     }
 
     /// The only element, with its category.

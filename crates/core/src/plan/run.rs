@@ -14,6 +14,7 @@ use crate::{
     replay,
     view::View,
 };
+use smallvec::SmallVec;
 use std::{cell::Cell, panic::Location, sync::Arc};
 
 thread_local! {
@@ -250,10 +251,11 @@ fn blame(e: Error, lines: &dyn Lines, nodes: &[usize]) -> Error {
 }
 
 type TypedRef = (Ref, DType, Shape);
+type Few<T> = SmallVec<[T; 8]>;
 
 fn host_step(call: &Call<'_>, op: &HostOp, args: &[TypedRef]) -> Result<()> {
-    let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| call.slot(*r, *d)).collect();
-    let types: Vec<(DType, Shape)> = args.iter().map(|(_, d, s)| (*d, s.clone())).collect();
+    let slots: Few<Slot<'_>> = args.iter().map(|(r, d, _)| call.slot(*r, *d)).collect();
+    let types: Few<(DType, Shape)> = args.iter().map(|(_, d, s)| (*d, s.clone())).collect();
     let (out, inputs) = slots.split_last().ok_or_else(|| Tensor::bug("a step without a result"))?;
     if call.plan.device.backend().host_op(op, inputs, *out, &types)? {
         return Ok(());
@@ -262,7 +264,7 @@ fn host_step(call: &Call<'_>, op: &HostOp, args: &[TypedRef]) -> Result<()> {
 }
 
 fn custom_step(call: &Call<'_>, op: &Arc<dyn CustomOp>, args: &[TypedRef]) -> Result<()> {
-    let slots: Vec<Slot<'_>> = args.iter().map(|(r, d, _)| call.slot(*r, *d)).collect();
+    let slots: Few<Slot<'_>> = args.iter().map(|(r, d, _)| call.slot(*r, *d)).collect();
     on_host(call.plan.device, &slots, args, |inputs, out, (dtype, _)| {
         // A user's code gets defined bytes, and whatever it leaves in a bool is one.
         out.fill(0);
@@ -289,7 +291,7 @@ fn on_host(
     let spec = (args[last].1, args[last].2.clone());
     // u64 words keep copies aligned.
     let mut copies: Vec<Vec<u64>> = vec![];
-    let mut pointers: Vec<*mut u8> = vec![];
+    let mut pointers: Few<*mut u8> = Few::new();
     for (k, slot) in slots.iter().enumerate() {
         match backend.host_ptr(slot.buffer) {
             Some(p) => pointers.push(p.wrapping_add(at(k))),
@@ -307,7 +309,7 @@ fn on_host(
     }
     // SAFETY: the planner gives inputs and output contiguous, disjoint ranges inside their buffers.
     let (inputs, out) = unsafe {
-        let inputs: Vec<Array<'_>> = (0..last)
+        let inputs: Few<Array<'_>> = (0..last)
             .map(|k| Array {
                 dtype: args[k].1,
                 shape: args[k].2.clone(),

@@ -33,6 +33,7 @@ struct Rerun {
     plan: Arc<Plan>,
     from: Vec<From>,
     buffers: Vec<(Arc<Buffer>, isize)>,
+    arena: Arc<Buffer>,
     scalars: Vec<Scalar>,
     lines: Named,
     scratch: Scratch,
@@ -150,12 +151,20 @@ impl Recipe {
             }
             let (plan, mut buffers, scalars, lines) = (ran.plan, ran.buffers, ran.scalars, ran.lines);
             for (b, home) in plan.buffers.iter().enumerate() {
-                // What this call made may be held by anybody. Constants and the arena stay.
-                if matches!(home, Home::Own { .. }) || from[b] != From::Kept {
+                // What this call made may be held by anybody. Constants stay.
+                if !matches!(home, Home::Leaf(_)) || from[b] != From::Kept {
                     held.push(std::mem::replace(&mut buffers[b].0, nothing.clone()));
                 }
             }
-            runs.push(Rerun { plan, from, buffers, scalars, lines, scratch: Scratch::default() });
+            runs.push(Rerun {
+                plan,
+                from,
+                buffers,
+                arena: nothing.clone(),
+                scalars,
+                lines,
+                scratch: Scratch::default(),
+            });
         }
         let made_by = |t: &Tensor, what: &str| {
             let v = t.node().value().ok_or_else(|| format!("{what} was not computed"))?;
@@ -354,6 +363,9 @@ impl Rerun {
     /// Finds the buffers of this call.
     fn bind(&mut self, args: &[Tensor], reads: &[Read], before: &[Rerun]) -> Result<()> {
         let lost = || Tensor::bug("a replay without one of its tensors");
+        if self.arena.bytes() != self.plan.arena {
+            self.arena = Buffer::alloc(self.plan.device, self.plan.arena)?;
+        }
         for (b, from) in self.from.iter().enumerate() {
             let bound = match *from {
                 From::Arg(i, at) => {
@@ -366,7 +378,8 @@ impl Rerun {
                     Home::Own { bytes } if self.buffers[b].0.bytes() != bytes => {
                         Some((Buffer::alloc(self.plan.device, bytes)?, 0))
                     }
-                    Home::Own { .. } | Home::Leaf(_) | Home::Arena { .. } => continue,
+                    Home::Arena { .. } => Some((self.arena.clone(), 0)),
+                    Home::Own { .. } | Home::Leaf(_) => continue,
                 },
             };
             self.buffers[b] = bound.ok_or_else(lost)?;

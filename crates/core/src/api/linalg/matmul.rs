@@ -3,7 +3,7 @@
 use crate::api::same_device;
 use crate::{
     DType, Error, Result, Shape, Tensor,
-    op::{HostOp, Linalg, Op},
+    op::{HostOp, Linalg, Op, ewise},
 };
 use std::panic::Location;
 
@@ -69,6 +69,10 @@ impl Tensor {
     #[track_caller]
     fn product(&self, other: &Tensor, shape: Shape) -> Tensor {
         let d = self.dtype();
+        if self.dims()[self.rank() - 1] == 1 && d != DType::Bool {
+            // A column times a row has nothing to add up, and fuses with what is around it.
+            return Tensor::ewise(&ewise::MUL, &[&self.expand_to(&shape), &other.expand_to(&shape)], d);
+        }
         match d {
             DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::I64 | DType::I32 => {
                 self.make(Op::Matmul, &[self, other], shape, d)

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{DType, Result, Scalar, kernel::Val, op::block::Isa};
 use gradus_numerics::tasks::for_tasks;
+use smallvec::SmallVec;
 use std::{cell::RefCell, sync::OnceLock};
 
 /// Below this much work a kernel stays on the calling thread.
@@ -97,7 +98,7 @@ pub unsafe fn run_units(p: &Program, bases: Bases<'_>, params: &[Scalar], from: 
 /// As [`run`].
 unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize, chunks: usize) -> Result<()> {
     let (m0, n) = p.points_of(u);
-    let mut reduced: Vec<Parts> = vec![];
+    let mut reduced: SmallVec<[Parts; 4]> = SmallVec::new();
     let pieces = chunks.min(rayon::current_num_threads() * 4);
     for (s, pass) in p.passes.iter().enumerate() {
         let some = |i: usize| {
@@ -117,7 +118,7 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
             })?;
             Ok(parts)
         };
-        let all: Vec<OnceLock<Parts>> = (0..pieces).map(|_| OnceLock::new()).collect();
+        let all: SmallVec<[OnceLock<Parts>; 32]> = (0..pieces).map(|_| OnceLock::new()).collect();
         try_for_tasks(pieces, |i| {
             let _ = all[i].set(some(i)?);
             Ok(())

@@ -11,6 +11,7 @@ use gradus_numerics::{
     pool::{self, Pool},
     scatter::{self, IndexError, Mode, Negative},
 };
+use smallvec::SmallVec;
 
 pub fn max_pool(which: MaxPool, p: &Pool, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
     match (which, inputs) {
@@ -42,7 +43,7 @@ pub fn add_rows<T: Num>(inputs: &[Array<'_>], out: &mut [u8], shape: &Shape) -> 
 }
 
 /// Where each matrix of a batch starts, and the step between rows.
-fn places(a: &Attention, k: usize) -> Result<(Vec<usize>, usize, usize)> {
+fn places(a: &Attention, k: usize) -> Result<(SmallVec<[usize; 64]>, usize, usize)> {
     let strides = a.strides.get(k).ok_or_else(|| Tensor::bug("attention without strides"))?;
     let (r, batch) = (a.lead.rank(), a.batch());
     let start = |mut i: usize| {

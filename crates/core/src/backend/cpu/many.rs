@@ -6,14 +6,21 @@ use crate::{
     backend::{Executable, Slot},
     kernel::Kernel,
 };
-use std::any::Any;
+use std::{any::Any, cell::Cell};
 
 /// About as many elements as a task takes.
 const TASK: usize = 16 * 1024;
 
+thread_local! {
+    /// A list for addresses, kept from launch to launch.
+    static BASES: Cell<Vec<*mut u8>> = const { Cell::new(vec![]) };
+}
+
 /// The kernels, made ready, and their blocks in pieces.
 pub struct Many {
     programs: Vec<Program>,
+    /// The first buffer and the first parameter of each.
+    starts: Vec<(usize, usize)>,
     /// Program, first unit, end.
     tasks: Vec<(usize, usize, usize)>,
     work: usize,
@@ -35,8 +42,14 @@ impl Many {
             let pieces = p.rows.div_ceil(TASK).min(units).max(1);
             tasks.extend((0..pieces).map(|i| (n, i * units / pieces, (i + 1) * units / pieces)));
         }
+        let starts = programs.iter().scan((0, 0), |at, p| {
+            let start = *at;
+            *at = (at.0 + p.kernel.args.len(), at.1 + p.kernel.params.len());
+            Some(start)
+        });
+        let starts = starts.collect();
         let work = programs.iter().map(|p| p.work).sum();
-        Many { programs, tasks, work }
+        Many { programs, starts, tasks, work }
     }
 
     /// Runs them all.
@@ -44,11 +57,10 @@ impl Many {
     /// # Safety
     /// As [`exec::run`], for every kernel.
     pub unsafe fn run(&self, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
-        let mut bases: Vec<*mut u8> = Vec::with_capacity(args.len());
-        let mut starts = Vec::with_capacity(self.programs.len());
+        let mut bases = BASES.take();
+        bases.clear();
         let mut param = 0;
         for p in &self.programs {
-            starts.push((bases.len(), param));
             let own = args.get(bases.len()..bases.len() + p.kernel.args.len());
             let own = own.ok_or_else(|| Tensor::bug("a launch with too few buffers"))?;
             bases.extend(own.iter().zip(&p.kernel.args).map(|(s, a)| address(s, a.dtype)));
@@ -59,14 +71,17 @@ impl Many {
         }
         let all = exec::Bases(&bases);
         let one = |&(n, from, to): &(usize, usize, usize)| {
-            let (p, (first, param)) = (&self.programs[n], starts[n]);
+            let (p, (first, param)) = (&self.programs[n], self.starts[n]);
             let params = &params[param..param + p.kernel.params.len()];
             // SAFETY: the caller's promise; tasks take different units.
             unsafe { exec::run_units(p, all.part(first, p.kernel.args.len()), params, from, to) }
         };
-        if self.work < exec::PARALLEL_WORK || self.tasks.len() < 2 || rayon::current_num_threads() < 2 {
-            return self.tasks.iter().try_for_each(one);
-        }
-        exec::try_for_tasks(self.tasks.len(), |i| one(&self.tasks[i]))
+        let done = if self.work < exec::PARALLEL_WORK || self.tasks.len() < 2 || rayon::current_num_threads() < 2 {
+            self.tasks.iter().try_for_each(one)
+        } else {
+            exec::try_for_tasks(self.tasks.len(), |i| one(&self.tasks[i]))
+        };
+        BASES.set(bases);
+        done
     }
 }

@@ -15,6 +15,10 @@ use gradus_numerics::{
     gemm::{BatchOffset, Dims, Gemm, Layout, Operand, batched_gemm},
 };
 use half::{bf16, f16};
+use smallvec::SmallVec;
+
+/// Matrices of a batch whose places need no memory of their own.
+const FEW: usize = 64;
 
 pub fn run(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
     match spec.dtype {
@@ -46,7 +50,7 @@ fn typed<T: Gemm>(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>, one: T, 
     let (a, offsets_a) = unsafe { operand::<T>(spec, a, &spec.a, [m, k]) };
     // SAFETY: as above.
     let (b, offsets_b) = unsafe { operand::<T>(spec, b, &spec.b, [k, n]) };
-    let batches: Vec<BatchOffset> =
+    let batches: SmallVec<[BatchOffset; FEW]> =
         (0..batch).map(|i| BatchOffset { a: offsets_a[i], b: offsets_b[i], c: i * m * n }).collect();
     batched_gemm(Dims::new(m, n, k), one, a, b, zero, out, Layout::row_major(n), &batches);
 }
@@ -60,9 +64,9 @@ unsafe fn operand<'a, T>(
     s: Slot<'a>,
     strides: &[isize],
     [rows, cols]: [usize; 2],
-) -> (Operand<'a, T>, Vec<usize>) {
+) -> (Operand<'a, T>, SmallVec<[usize; FEW]>) {
     let r = spec.batch.len();
-    let dims: Vec<usize> = spec.batch.iter().copied().chain([rows, cols]).collect();
+    let dims: SmallVec<[usize; 8]> = spec.batch.iter().copied().chain([rows, cols]).collect();
     let span = |d: usize| (dims[d] as isize - 1) * strides[d];
     let lo: isize = (0..dims.len()).map(span).filter(|&s| s < 0).sum();
     let hi: isize = (0..dims.len()).map(span).filter(|&s| s > 0).sum();

@@ -109,7 +109,7 @@ impl Backend for Cpu {
     fn launch(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
         let program = exe.as_any().downcast_ref::<program::Program>();
         let program = program.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
-        let bases: smallvec::SmallVec<[*mut u8; 8]> =
+        let bases: smallvec::SmallVec<[*mut u8; 32]> =
             args.iter().zip(&program.kernel.args).map(|(s, a)| address(s, a.dtype)).collect();
         // SAFETY: the planner derives addresses from shapes that fit the buffers, gives every written buffer memory of
         // its own, and lets each element be written by one map point.

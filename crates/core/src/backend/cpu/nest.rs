@@ -124,7 +124,10 @@ impl Task<'_> {
         if self.m.acc.len() < words {
             self.m.acc.resize(words, 0);
         }
-        ready.resize_with(nests.iter().map(|n| n.loops.len()).sum(), Ready::default);
+        let loops = nests.iter().map(|n| n.loops.len()).sum();
+        if ready.len() < loops {
+            ready.resize_with(loops, Ready::default);
+        }
         for (laid, r) in nests.iter().flat_map(|n| &n.loops).zip(&mut ready) {
             r.constants = p.loops[laid.l].fill(&mut r.pool, laid.numbers.len());
             r.table[p.loops[laid.l].entries.len()] = r.pool.as_ptr() as usize;

@@ -11,12 +11,38 @@ use crate::{
     kernel::{InstKind, Val, oracle::Cell},
     op::{ReduceOp, block::Isa},
 };
+use std::sync::{Mutex, MutexGuard};
 
 /// Registers of finished reductions: for each chunk, each reduction of a pass, each map point, eight bytes or less.
-#[derive(Default)]
 pub struct Parts {
     words: Vec<u64>,
     chunks: usize,
+}
+
+/// Lists of parts that ended, for new ones: the same kernels come again, and a list filled by one thread ends on another.
+static SPARE: Mutex<Vec<Vec<u64>>> = Mutex::new(vec![]);
+/// Lists that are kept.
+const SPARES: usize = 128;
+
+fn spare() -> MutexGuard<'static, Vec<Vec<u64>>> {
+    SPARE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts { words: spare().pop().unwrap_or_default(), chunks: 0 }
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
+        let mut spare = spare();
+        if words.capacity() > 0 && spare.len() < SPARES {
+            spare.push(words);
+        }
+    }
 }
 
 impl Parts {
