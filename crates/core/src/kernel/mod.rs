@@ -25,6 +25,7 @@
 mod collapse;
 pub mod emit;
 pub mod oracle;
+mod overwrite;
 pub mod rand;
 mod show;
 mod verify;

@@ -3,7 +3,7 @@
 use super::{
     batch, codegen,
     codegen::Within,
-    fuse,
+    fuse, in_place,
     linear::Linear,
     lower::{self, Item, Kind, Lowered, Opaque},
     memory::{self, Lifetime},
@@ -109,9 +109,12 @@ fn make(graph: &Linear) -> Result<Plan> {
         }
         kernel_steps(graph.device, parts, batch.kernels, &mut steps)?;
     }
-    let lives: Vec<Lifetime> = b.lives.iter().map(|l| l.1).collect();
+    let over = in_place::overwrite(&steps, &mut b.lives);
+    let first: Vec<usize> = (0..over.len()).filter(|&l| over[l].is_none()).collect();
+    let lives: Vec<Lifetime> = first.iter().map(|&l| b.lives[l].1).collect();
     let (places, arena) = memory::arrange(&lives);
-    for ((buffer, life), at) in b.lives.iter().zip(places) {
+    for (l, (buffer, life)) in b.lives.iter().enumerate() {
+        let at = first.binary_search(&over[l].unwrap_or(l)).map_or(0, |i| places[i]);
         b.homes[*buffer] = Home::Arena { at, bytes: life.bytes };
     }
     let outputs = outputs

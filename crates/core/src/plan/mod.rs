@@ -8,7 +8,8 @@
 //! 5. `recompute` lets groups compute again what would cost more to store.
 //! 6. `codegen` writes the kernel of each group.
 //! 7. `batch` puts kernels of one body, such as the updates of all parameters, into one launch.
-//! 8. `memory` lays intermediate buffers into one arena, by lifetime.
+//! 8. `in_place` lets results be written over operands that nobody reads after, and `memory` lays intermediate buffers
+//!    into one arena, by lifetime.
 //! 9. `run` executes the steps and gives the nodes their values.
 
 mod batch;
@@ -16,6 +17,7 @@ mod cache;
 mod codegen;
 mod explain;
 mod fuse;
+mod in_place;
 mod linear;
 mod lower;
 mod memory;

@@ -1,12 +1,9 @@
 //! Which results of a plan may be written over one of its inputs.
 
-use crate::{
-    kernel::{Access, InstKind, Kernel, Source},
-    plan::{Home, Part, Plan, Ref, Step},
-};
+use crate::plan::{Home, Part, Plan, Ref, Step};
 
-/// Whether buffer `out` of a plan may be the same memory as its leaf `leaf`: one loop writes the whole of it, element by
-/// element from the same element of the leaf, and nobody reads the leaf after that.
+/// Whether buffer `out` of a plan may be the same memory as its leaf `leaf`: one loop writes it, and nobody
+/// reads the leaf after that.
 pub fn fits(plan: &Plan, leaf: usize, out: usize) -> bool {
     if !matches!((plan.buffers[leaf], plan.buffers[out]), (Home::Leaf(_), Home::Own { .. }))
         || plan.outputs.iter().any(|o| o.buffer == leaf)
@@ -59,33 +56,15 @@ fn touches<'a>(mut refs: impl Iterator<Item = &'a Ref>, buffer: usize) -> bool {
     refs.any(|r| r.buffer == buffer)
 }
 
-/// Whether an elementwise loop reads `leaf` exactly where it writes `out`.
+/// Whether a loop may write `out` over `leaf`: both are whole, and it reads an element for the last time before it writes it.
 fn in_place(part: &Part, leaf: usize, out: usize) -> bool {
-    let k: &Kernel = &part.kernel;
-    if !k.reduce.is_empty() {
-        return false;
+    let place = |buffer: usize| {
+        let mut at = part.args.iter().enumerate().filter(|(_, r)| r.buffer == buffer);
+        at.next().filter(|(_, r)| r.offset == 0 && at.next().is_none()).map(|(a, _)| a)
+    };
+    match (place(leaf), place(out)) {
+        (Some(read), Some(written)) => part.kernel.may_overwrite(read, written),
+        (None, Some(_)) => !touches(part.args.iter(), leaf),
+        (_, None) => false,
     }
-    let place = |a: usize| part.args[a];
-    let mut stored: Option<&Access> = None;
-    for i in &k.insts {
-        if let InstKind::Store { arg, access, .. } = &i.kind
-            && place(*arg).buffer == out
-        {
-            if stored.is_some() || place(*arg).offset != 0 || !plain(access) {
-                return false;
-            }
-            stored = Some(access);
-        }
-    }
-    let Some(stored) = stored else { return false };
-    k.insts.iter().all(|i| match &i.kind {
-        InstKind::Load { source: Source::Arg(a), access } if place(*a).buffer == leaf => {
-            place(*a).offset == 0 && access == stored
-        }
-        _ => true,
-    })
-}
-
-fn plain(a: &Access) -> bool {
-    a.offset == 0 && a.bounds.is_empty() && a.lookup.is_empty()
 }

@@ -58,6 +58,9 @@ impl Default for MultiMarginOptions {
     }
 }
 
+/// Scores from which on memory counts for more than a few operations.
+const LARGE: usize = 1 << 24;
+
 /// Labels beside scores `[N, C, d1, ..]` or `[C]`: all tensors have extent 1 at the class axis.
 struct Labels {
     axis: usize,
@@ -105,6 +108,23 @@ impl Labels {
             Reduction::Mean => loss.sum() / self.weight.sum(),
             Reduction::Sum | Reduction::BatchMean => reduction.apply(loss),
         }
+    }
+
+    /// The score of each label's class.
+    #[track_caller]
+    fn score(&self, scores: &Tensor) -> Result<Tensor> {
+        let (a, n) = (self.axis as i64, scores.dims()[self.axis]);
+        if scores.numel() < LARGE {
+            return scores.gather(a, &self.index);
+        }
+        // Found while the scores are read for the sum, so that nobody reads them after: their gradient can be written over
+        // them. Looking the label up in 0, 1, 2, .. checks it.
+        let classes = Tensor::arange_on(n, scores.device());
+        let label = classes.gather(0, &self.index.reshape_to(&self.index.numel().into()))?;
+        let label = label.reshape_to(self.index.shape()).expand_to(scores.shape());
+        let classes = classes.reshape_to(&beside(n, self.axis, scores.rank())).expand_to(scores.shape());
+        let own = classes.eq(&label)?.raw_where(scores, &scores.zeros_like());
+        Ok(own.reduce_one(ReduceOp::Sum, self.axis))
     }
 
     /// `loss` times the labels' weights, 0 where they do not count.
@@ -173,7 +193,7 @@ impl Tensor {
         let z = &x - &top;
         let log_sum = z.exp().reduce_one(ReduceOp::Sum, a).log();
         // Only the label's own score is looked up: -ln p = ln(sum) - (x_label - top).
-        let loss = labels.weigh(&(&log_sum - (x.gather(a as i64, &labels.index)? - &top)));
+        let loss = labels.weigh(&(&log_sum - (labels.score(&x)? - &top)));
         let loss = if smoothing > 0.0 {
             let classes = x.dims()[a];
             let ln = &z - &log_sum;
