@@ -38,6 +38,7 @@ pub fn device() -> Device {
                 dtypes: DType::ALL.to_vec(),
                 max_buffer: 1 << 40,
                 attention: vec![],
+                bias: vec![],
                 row_tables: vec![],
             },
             memory: Mutex::default(),

@@ -92,6 +92,10 @@ impl Backend for Relay {
         cpu().matmul(spec, a, b, c)
     }
 
+    fn matmul_bias(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
+        cpu().matmul_bias(spec, a, b, bias, c)
+    }
+
     fn channels_last(&self) -> bool {
         self.last
     }

@@ -101,6 +101,7 @@ impl Cuda {
                 dtypes: DType::ALL.to_vec(),
                 max_buffer: context.info.memory,
                 attention: flash::types(context.info.capability),
+                bias: vec![DType::F32, DType::F16, DType::BF16],
                 row_tables: vec![DType::F32, DType::F64],
             },
             context,
@@ -368,7 +369,15 @@ impl Backend for Cuda {
         self.context.enter()?;
         graphs::launched();
         let products = self.products.get_or_init(|| Products::new(self)).as_ref().map_err(Clone::clone)?;
-        products.run(self, spec, [a, b, c].map(|s| Cuda::address(&s, spec.dtype)))
+        products.run(self, spec, [a, b, c].map(|s| Cuda::address(&s, spec.dtype)), None)
+    }
+
+    fn matmul_bias(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
+        self.context.enter()?;
+        graphs::launched();
+        let products = self.products.get_or_init(|| Products::new(self)).as_ref().map_err(Clone::clone)?;
+        let at = |s: &Slot<'_>| Cuda::address(s, spec.dtype);
+        products.run(self, spec, [at(&a), at(&b), at(&c)], Some(at(&bias)))
     }
 
     fn channels_last(&self) -> bool {

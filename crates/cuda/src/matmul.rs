@@ -46,6 +46,8 @@ struct Key {
     b: Matrix,
     /// Powers of two that divide the addresses of a, b and c, up to 256.
     alignment: [u32; 3],
+    /// Whether a vector is added to every row.
+    bias: bool,
 }
 
 /// A description, layouts and the algorithm chosen for it.
@@ -67,12 +69,14 @@ pub struct Products {
     workspace: u64,
     chosen: Mutex<HashMap<Key, Option<Arc<Chosen>>>>,
     kernels: Mutex<HashMap<KernelKey, Arc<Prepared>>>,
+    biased: Mutex<()>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum KernelKey {
     Product(Matmul),
     Copy(DType, Vec<usize>, Vec<isize>),
+    Bias(DType, [usize; 2]),
 }
 
 // SAFETY: the handle may be used from any thread.
@@ -90,11 +94,12 @@ impl Products {
         let scratch = cuda.scratch(WORKSPACE)?;
         let workspace = scratch.raw;
         std::mem::forget(scratch); // one stream: all products share it, for good
-        Ok(Products { lib, handle, workspace, chosen: Mutex::default(), kernels: Mutex::default() })
+        let (chosen, kernels, biased) = Default::default();
+        Ok(Products { lib, handle, workspace, chosen, kernels, biased })
     }
 
-    /// `c = a b` at these addresses.
-    pub fn run(&self, cuda: &Cuda, spec: &Matmul, addresses: [u64; 3]) -> Result<()> {
+    /// `c = a b` at these addresses, with a vector added to every row.
+    pub fn run(&self, cuda: &Cuda, spec: &Matmul, addresses: [u64; 3], bias: Option<u64>) -> Result<()> {
         let [m, k, n] = spec.mkn;
         let batch: usize = spec.batch.iter().product();
         if m == 0 || n == 0 || batch == 0 {
@@ -102,7 +107,8 @@ impl Products {
         }
         let library = matches!(spec.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
         if !library || k == 0 {
-            return self.own(cuda, spec, addresses);
+            self.own(cuda, spec, addresses)?;
+            return self.add_bias(cuda, spec, addresses[2], bias);
         }
         let [a, b, c] = addresses;
         // Copies live until the product has been asked for.
@@ -110,7 +116,8 @@ impl Products {
         let (ma, a) = self.operand(cuda, spec, &spec.a, [m, k], a, &mut keep_a)?;
         let (mb, b) = self.operand(cuda, spec, &spec.b, [k, n], b, &mut keep_b)?;
         let alignment = [a, b, c].map(|p| 1 << p.trailing_zeros().min(8));
-        let key = Key { dtype: spec.dtype, tf32: crate::tf32(), mkn: spec.mkn, batch, a: ma, b: mb, alignment };
+        let (dtype, mkn, tf32) = (spec.dtype, spec.mkn, crate::tf32());
+        let key = Key { dtype, tf32, mkn, batch, a: ma, b: mb, alignment, bias: bias.is_some() };
         let known = self.chosen.lock().unwrap_or_else(|e| e.into_inner()).get(&key).cloned();
         let chosen = match known {
             Some(c) => c,
@@ -120,11 +127,24 @@ impl Products {
                 made
             }
         };
-        let Some(chosen) = chosen else { return self.own(cuda, spec, addresses) };
+        let Some(chosen) = chosen else {
+            if bias.is_some() {
+                self.run(cuda, spec, addresses, None)?;
+                return self.add_bias(cuda, spec, addresses[2], bias);
+            }
+            return self.own(cuda, spec, addresses);
+        };
         let wide = spec.dtype == DType::F64;
         let (one32, zero32, one64, zero64) = (1f32, 0f32, 1f64, 0f64);
         let pick = |x: *const f32, y: *const f64| if wide { y.cast::<c_void>() } else { x.cast() };
         let [la, lb, lc] = chosen.layouts;
+        // The address is part of the description: nobody else may use that until the product has been asked for.
+        let _alone = bias.map(|_| self.biased.lock().unwrap_or_else(|e| e.into_inner()));
+        if let Some(at) = bias {
+            // SAFETY: the attribute is an address.
+            let code = unsafe { (self.lib.desc_set)(chosen.desc, blas::DESC_BIAS_POINTER, (&raw const at).cast(), 8) };
+            check(code, "cublasLtMatmulDescSetAttribute")?;
+        }
         let _shared = cuda.stream_shared();
         // SAFETY: the operands have the layouts that were described, and scalars have the type of the accumulator.
         let code = unsafe {
@@ -178,6 +198,14 @@ impl Products {
         cuda.run(&exe, &addresses, &[], false)
     }
 
+    /// Adds a vector to every row of a product, where the library has no way to do so.
+    fn add_bias(&self, cuda: &Cuda, spec: &Matmul, c: u64, bias: Option<u64>) -> Result<()> {
+        let Some(bias) = bias else { return Ok(()) };
+        let [m, _, n] = spec.mkn;
+        let exe = self.kernel(cuda, KernelKey::Bias(spec.dtype, [m, n]))?;
+        cuda.run(&exe, &[bias, c, c], &[], false)
+    }
+
     fn kernel(&self, cuda: &Cuda, key: KernelKey) -> Result<Arc<Prepared>> {
         let known = || self.kernels.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(exe) = known().get(&key) {
@@ -186,6 +214,7 @@ impl Products {
         let exe = cuda.prepare(&match &key {
             KernelKey::Product(spec) => product_kernel(spec),
             KernelKey::Copy(dtype, dims, strides) => copy_kernel(*dtype, dims, strides),
+            KernelKey::Bias(dtype, shape) => bias_kernel(*dtype, *shape),
         })?;
         known().insert(key, exe.clone());
         Ok(exe)
@@ -213,6 +242,9 @@ impl Products {
             if transposed {
                 set(self.lib.desc_set, desc, which, &blas::OP_T.to_ne_bytes())?;
             }
+        }
+        if key.bias {
+            set(self.lib.desc_set, desc, blas::DESC_EPILOGUE, &blas::EPILOGUE_BIAS.to_ne_bytes())?;
         }
         let layout = |rows: u64, cols: u64, x: Matrix| {
             let (rows, cols) = if x.transposed { (cols, rows) } else { (rows, cols) };
@@ -304,6 +336,20 @@ fn copy_kernel(dtype: DType, dims: &[usize], strides: &[isize]) -> Kernel {
     }
 }
 
+/// `c[i, j] += bias[j]`: the second argument and the last are the same memory.
+fn bias_kernel(dtype: DType, [m, n]: [usize; 2]) -> Kernel {
+    let arg = |written| Arg { dtype, written };
+    let whole = || contiguous(&[m, n]);
+    let insts = vec![
+        elem(load(0, vec![0, 1]), dtype),
+        elem(load(1, whole()), dtype),
+        elem(InstKind::Ewise(&ewise::ADD, [1, 0].into_iter().collect()), dtype),
+        elem(store(2, whole(), 2), dtype),
+    ];
+    let args = vec![arg(false), arg(false), arg(true)];
+    Kernel { map: vec![m, n], reduce: vec![], args, params: vec![], insts, order: Order::ROWS }
+}
+
 fn product_kernel(spec: &Matmul) -> Kernel {
     let [m, k, n] = spec.mkn;
     let r = spec.batch.len();
@@ -372,5 +418,12 @@ mod tests {
             let want = if k == 0 { [0; 8] } else { [22, 28, 49, 64, 58, 64, 139, 154] };
             assert_eq!(args[2], bytes(&want));
         }
+    }
+
+    #[test]
+    fn a_bias_can_be_added_afterwards() {
+        let k = bias_kernel(DType::F32, [2, 3]);
+        assert_eq!(verify(&k), Ok(()));
+        assert!(k.may_overwrite(1, 2), "it is written where the product lies");
     }
 }

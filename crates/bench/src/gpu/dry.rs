@@ -56,6 +56,7 @@ impl Dry {
             dtypes: DType::ALL.to_vec(),
             max_buffer: 1 << 40,
             attention: vec![DType::BF16, DType::F16],
+            bias: vec![DType::F32, DType::F16, DType::BF16],
             row_tables: vec![DType::F32, DType::F64],
         };
         Device::register(Box::new(Dry { limits, state: Mutex::default() }))
@@ -158,6 +159,10 @@ impl Backend for Dry {
         }
         Ok(())
     }
+    fn matmul_bias(&self, s: &Matmul, a: Slot<'_>, b: Slot<'_>, _: Slot<'_>, c: Slot<'_>) -> Result<()> {
+        self.matmul(s, a, b, c)
+    }
+
     fn matmul(&self, s: &Matmul, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
         let [m, k, n] = s.mkn;
         let batch: usize = s.batch.iter().product();

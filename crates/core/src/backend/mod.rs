@@ -34,6 +34,8 @@ pub struct Limits {
     pub max_buffer: usize,
     /// Types in which attention is one kernel instead of a composite.
     pub attention: Vec<DType>,
+    /// Types in which a product can add a vector to its rows.
+    pub bias: Vec<DType>,
     /// Types in which rows of tables are taken and added up by routines of its own.
     pub row_tables: Vec<DType>,
 }
@@ -120,6 +122,12 @@ pub trait Backend: Send + Sync {
     }
     /// A matrix product into contiguous `c`.
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
+    /// The product of two matrices (a batch of one) with `bias`, of as many elements as it has columns, added to every row.
+    /// Asked for only in the types that [`Limits::bias`] names.
+    fn matmul_bias(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
+        let _ = (spec, a, b, bias, c);
+        Err(Error::new("matmul", ErrorKind::Internal("this backend adds no bias".into())))
+    }
     /// Whether 16-bit convolutions of images are faster with the channels last. Where they are, elementwise operations
     /// and sums over their results keep that order.
     fn channels_last(&self) -> bool {

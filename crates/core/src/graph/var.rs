@@ -1,6 +1,7 @@
 //! Variables: named cells whose content changes between graphs, never under one.
 
 use super::{Buffer, Tensor};
+use crate::View;
 use std::{
     cell::RefCell,
     sync::{
@@ -95,12 +96,12 @@ impl VarCell {
         self.lent.store(false, Release);
     }
 
-    /// Gives it another buffer, from its start, in the order in which it lies now; the one before comes back. None, and the
-    /// buffer unused, if somebody else holds the snapshot.
-    pub(crate) fn exchange(&self, buffer: &Arc<Buffer>) -> Option<Arc<Buffer>> {
+    /// Gives it another buffer under this view; the one before comes back. None, and the buffer unused, if somebody else
+    /// holds the snapshot.
+    pub(crate) fn exchange(&self, buffer: &Arc<Buffer>, view: &View) -> Option<Arc<Buffer>> {
         let mut held = self.current.write().unwrap_or_else(|e| e.into_inner());
         let value = Arc::get_mut(&mut held.0)?.own_value()?;
-        value.view.offset = 0;
+        value.view.clone_from(view);
         Some(std::mem::replace(&mut value.buffer, buffer.clone()))
     }
 

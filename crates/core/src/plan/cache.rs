@@ -261,7 +261,7 @@ impl Builder<'_> {
         match kind {
             Opaque::Cat(axis) => return self.cat(i, *axis, device, within, steps),
             Opaque::After => return Ok(()),
-            Opaque::Matmul | Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_) => {}
+            Opaque::Matmul | Opaque::Biased(_) | Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_) => {}
         }
         let inputs: Vec<Ref> =
             item.inputs.iter().map(|e| self.reference(e.base, e.view.offset, at)).collect::<Result<_>>()?;
@@ -273,17 +273,18 @@ impl Builder<'_> {
             ins.chain([(out, item.dtype, item.shape.clone())]).collect::<Vec<_>>()
         };
         steps.push(match kind {
-            Opaque::Matmul => {
+            Opaque::Matmul | Opaque::Biased(_) => {
                 let (a, b) = (&item.inputs[0].view, &item.inputs[1].view);
-                let r = item.shape.rank();
+                let shape = if let Opaque::Biased(matrix) = kind { matrix } else { &item.shape };
+                let r = shape.rank();
                 let spec = Matmul {
                     dtype: item.dtype,
-                    batch: item.shape[..r - 2].to_vec(),
-                    mkn: [item.shape[r - 2], a.shape[r - 1], item.shape[r - 1]],
+                    batch: shape[..r - 2].to_vec(),
+                    mkn: [shape[r - 2], a.shape[r - 1], shape[r - 1]],
                     a: a.strides.to_vec(),
                     b: b.strides.to_vec(),
                 };
-                Step::Matmul { spec, args: [inputs[0], inputs[1], out], node }
+                Step::Matmul { spec, args: [inputs[0], inputs[1], out], bias: inputs.get(2).copied(), node }
             }
             Opaque::Conv(spec) => {
                 Step::Conv { spec: spec.clone(), dtype: item.dtype, args: [inputs[0], inputs[1], out], node }

@@ -90,12 +90,15 @@ pub(super) fn describe(step: &Step, lines: &dyn Lines) -> StepInfo {
             flops: parts.iter().map(|p| p.kernel.flops()).sum(),
             kernel: Some(Kernel { map: vec![parts.iter().map(|p| p.kernel.rows()).sum()], ..parts[0].kernel.clone() }),
         },
-        Step::Matmul { spec, node, .. } => {
+        Step::Matmul { spec, node, bias, .. } => {
             let [m, k, n] = spec.mkn;
             let batch: usize = spec.batch.iter().product();
             let bytes = ((m * k + k * n + m * n) * batch * spec.dtype.size()) as u64;
             StepInfo {
-                what: format!("matmul {batch} x [{m}, {k}] @ [{k}, {n}]"),
+                what: format!(
+                    "matmul {batch} x [{m}, {k}] @ [{k}, {n}]{}",
+                    if bias.is_some() { " + bias" } else { "" }
+                ),
                 ops: vec![name(*node)],
                 bytes,
                 flops: spec.flops(),

@@ -7,6 +7,7 @@
 //! costs nothing.
 
 use super::{
+    epilogue::biases,
     lower::{Edge, Item, Kind, Lowered},
     recompute::recompute,
 };
@@ -51,6 +52,12 @@ pub struct Group {
 }
 
 impl Group {
+    /// One item, or one library call.
+    pub fn single(space: Shape, item: usize, opaque: bool) -> Group {
+        let (rank, read_by_others, merged_into, loads) = (0, false, None, 0);
+        Group { space, axes: None, items: vec![item], opaque, rank, read_by_others, merged_into, loads }
+    }
+
     /// The space with reduced axes of extent 1.
     pub fn row_shape(&self) -> Shape {
         let mut s = self.space.clone();
@@ -85,6 +92,7 @@ pub fn fuse(l: &mut Lowered, mut age: Vec<u64>, limits: &Limits) -> Fused {
     f.merge_siblings();
     let (mut place, mut groups) = f.settle();
     recompute(l, &mut place, &mut groups, &mut age, limits);
+    biases(l, &mut place, &mut groups, &mut age, limits);
     let stored = stored(l, &place);
     let (groups, place) = schedule(&l.items, &age, groups, place);
     Fused { groups, place, stored }

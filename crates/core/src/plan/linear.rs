@@ -147,6 +147,18 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
     Linear { nodes, scalars, key: (h.0, h.1), device }
 }
 
+impl Linear {
+    /// Says that only these nodes will be read.
+    pub fn want(&mut self, wanted: impl Fn(usize) -> bool) {
+        let mut h = Mix(1, 2);
+        for (i, n) in self.nodes.iter_mut().enumerate() {
+            (n.wanted, n.keep) = (n.value.is_none() && wanted(i), false);
+            hash_node(n, &mut h);
+        }
+        self.key = (h.0, h.1);
+    }
+}
+
 fn hash_node(n: &LinearNode, h: &mut Mix) {
     let node = n.tensor.node();
     h.write_u64((node.dtype as u64) << 2 | (n.wanted as u64) << 1 | n.keep as u64);

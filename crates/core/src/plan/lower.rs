@@ -69,6 +69,8 @@ pub enum Kind {
 pub enum Opaque {
     /// Batched matrix product, strided inputs.
     Matmul,
+    /// The product of two matrices, of this shape, with a vector (the third input) added to every row.
+    Biased(Shape),
     /// Convolution or a gradient of it.
     Conv(Arc<Conv>),
     /// A host routine.
@@ -91,6 +93,7 @@ impl Kind {
             (Kind::Gather(a), Kind::Gather(b)) => a == b,
             (Kind::Opaque(a), Kind::Opaque(b)) => match (a, b) {
                 (Opaque::Matmul, Opaque::Matmul) => true,
+                (Opaque::Biased(a), Opaque::Biased(b)) => a == b,
                 (Opaque::Conv(a), Opaque::Conv(b)) => a == b,
                 (Opaque::Host(a), Opaque::Host(b)) => a == b,
                 (Opaque::Cat(a), Opaque::Cat(b)) => a == b,
@@ -129,6 +132,11 @@ impl Edge {
     /// An item as it is.
     pub fn whole(base: usize, shape: &Shape) -> Edge {
         Edge { base, view: View::contiguous(shape), ops: SmallVec::new(), sole: false }
+    }
+
+    /// An item's buffer under a view.
+    pub fn of(base: usize, view: View) -> Edge {
+        Edge { base, view, ops: SmallVec::new(), sole: false }
     }
 
     /// The same elements under another shape, if strides can say it.

@@ -6,6 +6,7 @@
 //! 3. `lower` turns nodes into *items*: views become strides on the edges, aliases vanish, equal items become one.
 //! 4. `fuse` puts items into groups, each of which becomes one kernel.
 //! 5. `recompute` lets groups compute again what would cost more to store.
+//!    `epilogue` then puts what is left of a bias into the product before it.
 //! 6. `codegen` writes the kernel of each group.
 //! 7. `batch` puts kernels of one body, such as the updates of all parameters, into one launch.
 //! 8. `in_place` lets results be written over operands that nobody reads after, and `memory` lays intermediate buffers
@@ -15,6 +16,7 @@
 mod batch;
 mod cache;
 mod codegen;
+mod epilogue;
 mod explain;
 mod fuse;
 mod in_place;
@@ -32,6 +34,7 @@ pub use profile::{Profile, profile};
 pub use run::{kernel_launches, realize};
 pub use steps::{Part, Plan, Step};
 
+pub(crate) use cache::plan_for;
 pub(crate) use explain::explain;
 pub(crate) use linear::Linear;
 pub(crate) use run::{Call, Lines, Scratch, settle};

@@ -5,6 +5,8 @@
 //! follows from *one* tensor that is stored anyway (and rows, scalars or positions) by a little arithmetic, its readers
 //! get copies of that arithmetic instead, and it is never stored.
 
+mod late;
+
 use super::{
     fuse::{Group, Place},
     lower::{Edge, Item, Kind, Lowered},
@@ -26,13 +28,16 @@ const SMALL: usize = 8;
 /// reads only what the original read.
 pub fn recompute(l: &mut Lowered, place: &mut Vec<Place>, groups: &mut [Group], age: &mut Vec<u64>, limits: &Limits) {
     let n = l.items.len();
-    let mut r = Recompute { items: &l.items, place, readers: vec![vec![]; n], kept: vec![false; n], how: vec![] };
+    let (readers, kept, how) = (vec![vec![]; n], vec![false; n], vec![]);
+    let (calls, whole) = (vec![vec![]; n], vec![vec![]; n]);
+    let mut r = Recompute { items: &l.items, place, readers, whole, calls, kept, how };
     r.look(&l.roots);
     let mut sizes: Vec<[usize; 2]> = groups.iter().map(|g| [g.items.len(), g.loads + g.items.len()]).collect();
     for i in 0..n {
         let how = r.decide(i, groups, &mut sizes, limits);
         r.how.push(how);
     }
+    let late = late::find(&r, &l.roots, groups, age, &mut sizes, limits);
     let Recompute { readers, how, .. } = r;
     let mut c = Copies { items: &mut l.items, place, age, groups, how: &how, made: HashMap::new() };
     for (i, readers) in readers.iter().enumerate() {
@@ -43,6 +48,14 @@ pub fn recompute(l: &mut Lowered, place: &mut Vec<Place>, groups: &mut [Group], 
             let (space, row) = space_of(c.items, c.place, &c.groups[g], reader);
             let copy = c.copy(i, g, &space, row);
             c.items[reader].inputs[k] = Edge::whole(copy, &space);
+        }
+    }
+    for late::Late { item, group, readers } in late {
+        let space = c.groups[group].space.clone();
+        let copy = c.copy(item, group, &space, false);
+        for (reader, k) in readers {
+            // The copy lies as the original does.
+            c.items[reader].inputs[k].base = copy;
         }
     }
     let made: Vec<(usize, usize)> = c.made.iter().map(|(&(g, ..), &copy)| (g, copy)).collect();
@@ -72,6 +85,10 @@ struct Recompute<'a> {
     place: &'a [Place],
     /// Readers in other groups that could have a copy: item, which of its inputs, group.
     readers: Vec<Vec<(usize, usize, usize)>>,
+    /// Readers in other groups that read all of it as it lies, under whatever shape: item and group.
+    whole: Vec<Vec<(usize, usize)>>,
+    /// Library calls that read an item: which, and which of its inputs.
+    calls: Vec<Vec<(usize, usize)>>,
     /// Items that are stored in any case.
     kept: Vec<bool>,
     how: Vec<How>,
@@ -101,10 +118,17 @@ impl Recompute<'_> {
                     continue;
                 }
                 let table = matches!(item.kind, Kind::Gather(_)) && k == 0;
+                let all = e.view.is_contiguous() && e.view.shape.numel() == self.items[e.base].shape.numel();
+                if loops && !table && all {
+                    self.whole[e.base].push((i, g));
+                }
                 if loops && !table && e.is_identity(self.items) {
                     self.readers[e.base].push((i, k, g));
                 } else {
                     self.kept[e.base] = true;
+                    if !loops {
+                        self.calls[e.base].push((i, k));
+                    }
                 }
             }
         }
@@ -123,18 +147,15 @@ impl Recompute<'_> {
         let pointwise = self.items[i].kind.is_pointwise();
         let element = matches!(self.place[i], Place::Group { row: false, .. });
         let Some(tree) = (pointwise && element).then(|| self.tree(i)).flatten() else { return How::Stored };
-        let reads: usize = tree.iter().map(|&t| self.items[t].inputs.len()).sum();
         for &(reader, k, g) in &self.readers[i] {
             let (space, row) = space_of(self.items, self.place, &groups[g], reader);
-            let (space, read) = (&space, &self.items[reader].inputs[k].view.shape);
-            let fits = (read == space || row && read.numel() == space.numel())
-                && sizes[g][0] + tree.len() < limits.max_insts / 4
-                && sizes[g][1] + tree.len() + reads <= limits.max_args
-                && tree.iter().all(|&t| self.items[t].inputs.iter().all(|e| e.reshaped(space).is_some()));
-            if !fits {
+            let read = &self.items[reader].inputs[k].view.shape;
+            if !(*read == space || row && read.numel() == space.numel()) || !self.fits(&tree, &space, sizes[g], limits)
+            {
                 return How::Stored;
             }
         }
+        let reads = self.reads(&tree);
         let mut seen: SmallVec<[usize; 4]> = self.readers[i].iter().map(|r| r.2).collect();
         seen.sort_unstable();
         seen.dedup();
@@ -143,6 +164,17 @@ impl Recompute<'_> {
             sizes[g][1] += tree.len() + reads;
         }
         How::Again
+    }
+
+    fn reads(&self, tree: &[usize]) -> usize {
+        tree.iter().map(|&t| self.items[t].inputs.len()).sum()
+    }
+
+    /// Whether a group over `space`, of this many items and buffers, has room for copies of these items.
+    fn fits(&self, tree: &[usize], space: &Shape, size: [usize; 2], limits: &Limits) -> bool {
+        size[0] + tree.len() < limits.max_insts / 4
+            && size[1] + tree.len() + self.reads(tree) <= limits.max_args
+            && tree.iter().all(|&t| self.items[t].inputs.iter().all(|e| e.reshaped(space).is_some()))
     }
 
     /// The items to compute again for `i`, if that is cheap and needs no more than one tensor of its size.

@@ -70,7 +70,7 @@ fn realize_on(roots: &[Tensor], device: Device) -> Result<()> {
         let view = View { offset: o.view.offset + leaf_offset, ..o.view.clone() };
         graph.nodes[o.node].tensor.node().set_value(Value { buffer: buffer.clone(), view });
     }
-    replay::ran(&plan, &graph, buffers);
+    replay::ran(&plan, graph, buffers);
     Ok(())
 }
 
@@ -207,9 +207,13 @@ fn run_steps<'a>(call: &Call<'a>, slots: &mut Vec<Slot<'a>>, params: &mut Vec<Sc
                 gather(parts, call, slots, params);
                 backend.launch_many(&**exe, slots, params).map_err(|e| blame(e, &parts[0].nodes))?;
             }
-            Step::Matmul { spec, args: [a, b, c], node } => {
+            Step::Matmul { spec, args: [a, b, c], bias, node } => {
                 let slot = |r: &Ref| call.slot(*r, spec.dtype);
-                backend.matmul(spec, slot(a), slot(b), slot(c)).map_err(|e| blame(e, &[*node]))?;
+                let done = match bias {
+                    None => backend.matmul(spec, slot(a), slot(b), slot(c)),
+                    Some(bias) => backend.matmul_bias(spec, slot(a), slot(b), slot(bias), slot(c)),
+                };
+                done.map_err(|e| blame(e, &[*node]))?;
             }
             Step::Conv { spec, dtype, args: [a, b, c], node } => {
                 let slot = |r: &Ref| call.slot(*r, *dtype);

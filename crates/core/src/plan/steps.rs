@@ -71,6 +71,8 @@ pub enum Step {
         spec: Matmul,
         /// a, b and the result.
         args: [Ref; 3],
+        /// A vector that is added to every row.
+        bias: Option<Ref>,
         /// The node.
         node: usize,
     },

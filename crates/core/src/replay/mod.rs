@@ -4,8 +4,8 @@
 //! nanoseconds a node. A compiled function does so in its first calls only. `tape` notes what happens in such a call: which
 //! plans ran and on which tensors, which variables were read and set, which random streams were drawn. `recipe` makes of it
 //! what later calls do: the same plans, on the arguments of the call and on what the variables hold now. New contents of
-//! variables are written over the old ones where nobody else holds these (`donate`), so a replayed training step
-//! allocates nothing.
+//! variables are written over the old ones where nobody else holds these (`donate`), and nothing else is stored than what
+//! the call leaves behind (`prune`); a replayed training step allocates nothing.
 //!
 //! A recording is never trusted further than it reaches. Arguments of another shape, type, device or order are recorded on
 //! their own, and so is what happens under another [`crate::autocast`] or [`crate::no_grad`]; numbers that change
@@ -15,6 +15,7 @@
 
 mod donate;
 mod numbers;
+mod prune;
 mod recipe;
 mod tape;
 

@@ -2,6 +2,7 @@
 
 use super::{
     Note, Replay, donate,
+    prune::prune,
     tape::{Named, Tape},
 };
 use crate::{
@@ -44,6 +45,7 @@ struct Read {
     cell: Arc<VarCell>,
     view: View,
     device: Device,
+    bytes: usize,
     tracked: bool,
     /// What it holds in this call.
     now: Option<(Arc<Buffer>, isize)>,
@@ -102,10 +104,12 @@ impl Drop for Lent<'_> {
 
 impl Recipe {
     /// The recipe of what happened, or why there is none. `args` are handles of the arguments that nobody else has.
-    pub fn new(tape: Tape, args: &[Tensor], returned: &[Tensor]) -> std::result::Result<Recipe, String> {
+    pub fn new(mut tape: Tape, args: &[Tensor], returned: &[Tensor]) -> std::result::Result<Recipe, String> {
         if let Some(why) = tape.spoiled {
             return Err(why);
         }
+        let nothing = Buffer::alloc(Device::cpu(), 0).map_err(|e| e.to_string())?;
+        prune(&mut tape, returned, &nothing);
         // Who a buffer belongs to, and the offset at which its owner has it. Later ones go first.
         let mut owners: HashMap<*const Buffer, (From, isize)> = HashMap::new();
         for (i, (cell, held)) in tape.reads.iter().enumerate() {
@@ -121,7 +125,6 @@ impl Recipe {
             let v = a.node().value().ok_or("an argument was not computed")?;
             owners.insert(Arc::as_ptr(&v.buffer), (From::Arg(i, 0), v.view.offset));
         }
-        let nothing = Buffer::alloc(Device::cpu(), 0).map_err(|e| e.to_string())?;
         let mut runs = vec![];
         let mut places: HashMap<u64, Vec<(usize, usize)>> = HashMap::new();
         let mut drawn = vec![];
@@ -134,22 +137,24 @@ impl Recipe {
                 from.push(match (home, owner) {
                     (Home::Leaf(_), Some(&(owner, start))) => owner.further(at - start),
                     (Home::Leaf(_), None) | (Home::Arena { .. }, _) => From::Kept,
+                    (Home::Own { .. }, _) if Arc::ptr_eq(buffer, &nothing) => From::Kept,
                     (Home::Own { .. }, _) => {
                         owners.insert(Arc::as_ptr(buffer), (From::Run(r, b, 0), 0));
                         From::Kept
                     }
                 });
             }
-            for (node, scalar) in ran.numbers {
+            for (node, scalar) in ran.numbers() {
                 places.entry(node).or_default().push((r, scalar));
             }
-            for (scalar, stream) in ran.draws {
+            for (scalar, stream) in ran.draws() {
                 let Some(nth) = tape.draws.iter().position(|d| *d == stream) else {
                     return Err("it computes random numbers that were drawn before".into());
                 };
                 drawn.push((r, scalar, nth));
             }
-            let (plan, mut buffers, scalars, lines) = (ran.plan, ran.buffers, ran.scalars, ran.lines);
+            let lines = ran.lines();
+            let (plan, mut buffers, scalars) = (ran.plan, ran.buffers, ran.graph.scalars);
             for (b, home) in plan.buffers.iter().enumerate() {
                 // What this call made may be held by anybody. Constants stay.
                 if !matches!(home, Home::Leaf(_)) || from[b] != From::Kept {
@@ -180,7 +185,7 @@ impl Recipe {
         for (cell, to) in tape.sets {
             let name = cell.name.as_deref().unwrap_or("without a name");
             let out = made_by(&to, &format!("what the variable {name} is set to"))?;
-            if !out.view.is_contiguous() || out.view.offset != 0 {
+            if !dense(&out.view) {
                 return Err(format!("the variable {name} is set to a part of a tensor"));
             }
             // Only the last counts.
@@ -212,7 +217,8 @@ impl Recipe {
         asked.dedup();
         let reads = tape.reads.into_iter().map(|(cell, held)| {
             let view = held.node().value().map_or_else(|| View::contiguous(held.shape()), |v| v.view);
-            Read { cell, view, device: held.device(), tracked: held.requires_grad(), now: None, lent: false }
+            let (device, bytes, tracked) = (held.device(), held.numel() * held.dtype().size(), held.requires_grad());
+            Read { cell, view, device, bytes, tracked, now: None, lent: false }
         });
         let reads = reads.collect();
         let draws = tape.draws.len();
@@ -226,7 +232,7 @@ impl Recipe {
     fn write_over(&mut self) {
         for (cell, out) in &self.sets {
             let Some(v) = self.reads.iter().position(|r| r.cell.id == cell.id) else { continue };
-            let whole = self.reads[v].view.is_contiguous();
+            let whole = self.reads[v].view.strides == out.view.strides;
             let elsewhere = self.runs.iter().enumerate().any(|(r, run)| {
                 r != out.run && run.from.iter().any(|f| matches!(f, From::Var(w, _) if *w == v))
                     || run.from.iter().any(|f| matches!(f, From::Run(a, b, _) if (*a, *b) == (out.run, out.buffer)))
@@ -285,8 +291,7 @@ impl Recipe {
         let lent = Lent(&mut self.reads);
         for over in self.runs.iter().flat_map(|r| &r.from) {
             if let From::Over(v) = *over {
-                lent.0[v].now = lent.0[v].cell.lend();
-                lent.0[v].lent = lent.0[v].now.is_some();
+                lent.0[v].borrow();
             }
         }
         for read in lent.0.iter_mut().filter(|r| !r.lent) {
@@ -336,6 +341,20 @@ impl Recipe {
     }
 }
 
+/// Whether a view is all of a buffer, in some order of its axes.
+fn dense(view: &View) -> bool {
+    let mut axes: Vec<(isize, usize)> = view.strides.iter().copied().zip(view.shape.iter().copied()).collect();
+    axes.retain(|a| a.1 != 1);
+    axes.sort_unstable();
+    let mut step = 1;
+    let fits = axes.iter().all(|&(stride, n)| {
+        let right = stride == step;
+        step *= n as isize;
+        right
+    });
+    fits && view.offset == 0 && view.bounds.is_empty()
+}
+
 impl From {
     fn further(self, by: isize) -> From {
         match self {
@@ -348,6 +367,17 @@ impl From {
 }
 
 impl Read {
+    /// Takes its memory to be written in place, if it can be had and is nothing but the variable's.
+    fn borrow(&mut self) {
+        self.now = self.cell.lend();
+        self.lent = self.now.is_some();
+        let own = |(buffer, at): &(Arc<Buffer>, isize)| *at == 0 && buffer.bytes() == self.bytes;
+        if self.lent && !self.now.as_ref().is_some_and(own) {
+            (self.now, self.lent) = (None, false);
+            self.cell.returned();
+        }
+    }
+
     /// Whether the variable holds what a plan for the one it held before can read.
     fn as_recorded(&self) -> bool {
         self.cell.look(|t| {
@@ -400,7 +430,7 @@ impl Rerun {
     /// Gives a variable its next content.
     fn settle(&mut self, cell: &VarCell, out: &Out, nothing: &Arc<Buffer>) {
         let buffer = std::mem::replace(&mut self.buffers[out.buffer].0, nothing.clone());
-        match cell.exchange(&buffer) {
+        match cell.exchange(&buffer, &out.view) {
             // The next content goes where the one before this was, if nobody holds that.
             Some(mut old) => {
                 let spare = !Arc::ptr_eq(&old, &buffer) && old.bytes() == buffer.bytes();

@@ -2,7 +2,7 @@
 
 use super::Note;
 use crate::{
-    Scalar, Tensor,
+    Tensor,
     graph::{Buffer, VarCell},
     op::Op,
     plan::{Linear, Lines, Plan},
@@ -26,14 +26,30 @@ impl Lines for Named {
 /// One run of a plan.
 pub struct Ran {
     pub plan: Arc<Plan>,
+    pub graph: Linear,
     /// As they were bound, by number. Held, so that no other buffer gets their place while the recording goes on.
     pub buffers: Vec<(Arc<Buffer>, isize)>,
-    pub scalars: Vec<Scalar>,
+}
+
+impl Ran {
     /// Nodes of numbers, and which scalar each is.
-    pub numbers: Vec<(u64, usize)>,
+    pub fn numbers(&self) -> impl Iterator<Item = (u64, usize)> {
+        let numbers = self.graph.nodes.iter().filter(|n| n.value.is_none());
+        numbers.filter(|n| matches!(n.tensor.node().op, Op::Scalar(_))).map(|n| (n.tensor.id(), n.scalar))
+    }
+
     /// Random tensors: the scalar that is the seed (the stream is the next), and both.
-    pub draws: Vec<(usize, (u64, u64))>,
-    pub lines: Named,
+    pub fn draws(&self) -> impl Iterator<Item = (usize, (u64, u64))> {
+        self.graph.nodes.iter().filter(|n| n.value.is_none()).filter_map(|n| match n.tensor.node().op {
+            Op::Rand { seed, stream } => Some((n.scalar, (seed, stream))),
+            _ => None,
+        })
+    }
+
+    /// What errors and profiles say of its nodes.
+    pub fn lines(&self) -> Named {
+        self.graph.nodes.iter().map(|n| (n.tensor.op_name().to_string(), n.tensor.location())).collect()
+    }
 }
 
 /// All that happened.
@@ -123,17 +139,8 @@ pub(crate) fn drawn(seed: u64, stream: u64) {
 }
 
 /// Notes that a plan has run.
-pub(crate) fn ran(plan: &Arc<Plan>, graph: &Linear, buffers: Vec<(Arc<Buffer>, isize)>) {
-    tape(|t| {
-        let (mut numbers, mut draws) = (vec![], vec![]);
-        for n in graph.nodes.iter().filter(|n| n.value.is_none()) {
-            match n.tensor.node().op {
-                Op::Scalar(_) => numbers.push((n.tensor.id(), n.scalar)),
-                Op::Rand { seed, stream } => draws.push((n.scalar, (seed, stream))),
-                _ => {}
-            }
-        }
-        let lines = graph.nodes.iter().map(|n| (n.tensor.op_name().to_string(), n.tensor.location())).collect();
-        t.runs.push(Ran { plan: plan.clone(), buffers, scalars: graph.scalars.clone(), numbers, draws, lines });
-    });
+pub(crate) fn ran(plan: &Arc<Plan>, graph: Linear, buffers: Vec<(Arc<Buffer>, isize)>) {
+    if ON.get() {
+        tape(|t| t.runs.push(Ran { plan: plan.clone(), graph, buffers }));
+    }
 }

@@ -89,6 +89,12 @@ pub const R_16BF: c_int = 14;
 pub const DESC_TRANSA: c_int = 3;
 /// `CUBLASLT_MATMUL_DESC_TRANSB`.
 pub const DESC_TRANSB: c_int = 4;
+/// `CUBLASLT_MATMUL_DESC_EPILOGUE`.
+pub const DESC_EPILOGUE: c_int = 7;
+/// `CUBLASLT_MATMUL_DESC_BIAS_POINTER`.
+pub const DESC_BIAS_POINTER: c_int = 8;
+/// `CUBLASLT_EPILOGUE_BIAS`: a vector is added to every column (our rows).
+pub const EPILOGUE_BIAS: c_int = 4;
 /// `CUBLAS_OP_T`.
 pub const OP_T: c_int = 1;
 /// `CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT`.

@@ -12,10 +12,11 @@ use crate::{
 use gradus_numerics::{
     Real,
     conv::{ConvParams, conv_forward, conv_input_grad, conv_weight_grad},
-    gemm::{BatchOffset, Dims, Gemm, Layout, Operand, batched_gemm},
+    gemm::{BatchOffset, Dims, Gemm, Layout, Operand, batched_gemm, product_then},
 };
 use half::{bf16, f16};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Matrices of a batch whose places need no memory of their own.
 const FEW: usize = 64;
@@ -53,6 +54,54 @@ fn typed<T: Gemm>(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>, one: T, 
     let batches: SmallVec<[BatchOffset; FEW]> =
         (0..batch).map(|i| BatchOffset { a: offsets_a[i], b: offsets_b[i], c: i * m * n }).collect();
     batched_gemm(Dims::new(m, n, k), one, a, b, zero, out, Layout::row_major(n), &batches);
+}
+
+/// A product of f32 matrices with a vector added to each row, block by block as they are finished.
+pub fn run_with_bias(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    let [m, k, n] = spec.mkn;
+    if spec.dtype != DType::F32 || spec.batch.iter().any(|&d| d != 1) {
+        return Err(Tensor::bug("a bias for a product that takes none"));
+    }
+    if m == 0 || n == 0 {
+        return Ok(());
+    }
+    // SAFETY: the planner gives a vector of this size.
+    let bias = unsafe { std::slice::from_raw_parts(address(&bias, spec.dtype).cast::<f32>(), n) };
+    let out = Rows(address(&c, spec.dtype).cast::<f32>(), n);
+    if k == 0 {
+        // SAFETY: the planner gives `c` memory of its own of exactly this size.
+        (0..m).for_each(|i| unsafe { out.row(i, 0..n) }.copy_from_slice(bias));
+        return Ok(());
+    }
+    // SAFETY: the strides address elements inside the input buffers.
+    let ((a, _), (b, _)) = unsafe { (operand::<f32>(spec, a, &spec.a, [m, k]), operand(spec, b, &spec.b, [k, n])) };
+    let add = |rows: Range<usize>, columns: Range<usize>| {
+        let bias = &bias[columns.clone()];
+        for i in rows {
+            // SAFETY: the block is finished, and this call's own.
+            let row = unsafe { out.row(i, columns.clone()) };
+            row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
+        }
+    };
+    // SAFETY: the planner gives `c` memory of its own of exactly this size.
+    unsafe { product_then(Dims::new(m, n, k), a, b, out.0, &add) };
+    Ok(())
+}
+
+/// Rows of so many columns, which several threads write.
+struct Rows(*mut f32, usize);
+
+// SAFETY: no two threads write the same elements.
+unsafe impl Sync for Rows {}
+
+impl Rows {
+    /// # Safety
+    /// The row exists, and nobody else uses this part of it.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn row(&self, i: usize, columns: Range<usize>) -> &mut [f32] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(i * self.1 + columns.start), columns.len()) }
+    }
 }
 
 /// A strided operand as a slice from its lowest element, and the place of each matrix of the batch in it.

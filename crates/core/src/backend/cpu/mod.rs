@@ -45,6 +45,7 @@ pub fn backend() -> &'static dyn Backend {
             dtypes: DType::ALL.to_vec(),
             max_buffer: isize::MAX as usize,
             attention: vec![DType::F32],
+            bias: vec![DType::F32],
             row_tables: DType::ALL.to_vec(),
         },
     })
@@ -130,6 +131,10 @@ impl Backend for Cpu {
 
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
         matmul::run(spec, a, b, c)
+    }
+
+    fn matmul_bias(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
+        matmul::run_with_bias(spec, a, b, bias, c)
     }
 
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
