@@ -42,7 +42,9 @@ pub mod nn {
 /// What most programs want in scope.
 pub mod prelude {
     pub use crate::nn::{self, Layer, Module};
-    pub use gradus_core::{DType, Device, Element, NewAxis, Result, Scalar, Shape, Tensor, manual_seed, no_grad, s};
+    pub use gradus_core::{
+        DType, Device, Element, NewAxis, Result, Scalar, Shape, Tensor, compile, manual_seed, no_grad, s,
+    };
     pub use gradus_cuda::CudaDevice;
     pub use gradus_io::{StateDict, Stateful};
     pub use gradus_optim::{Adam, AdamW, LrScheduler, Optimizer, Schedule, Sgd};

@@ -49,13 +49,12 @@ fn train(device: &Device, steps: u64, mut look: impl FnMut(u64) -> Result<()>) -
     let mut p = Params::on(device);
     let model = models::gpt(&mut p, SHAPE)?;
     let mut stream = 1;
-    let report = Trainer::new(Adam::new(&p.all, 1e-3).decoupled(0.01)).on(Look(&mut look)).fit(
-        |_| (0..steps).map(|_| batch(&mut stream)).collect::<Vec<_>>(),
-        |made| {
-            let (x, y) = made?;
-            let scores = model(&x.to(device))?.reshape([BATCH * SHAPE.block, VOCAB])?;
-            scores.cross_entropy(&y.to(device))
+    let report = Trainer::new(Adam::new(&p.all, 1e-3).decoupled(0.01)).on(Look(&mut look)).fit_compiled(
+        |_| {
+            let made = (0..steps).map(|_| batch(&mut stream)).collect::<Vec<_>>();
+            made.into_iter().map(|b| b.map(|(x, y)| [x.to(device), y.to(device)]))
         },
+        |[x, y]| model(x)?.reshape([BATCH * SHAPE.block, VOCAB])?.cross_entropy(y),
     )?;
     Ok(report.history.loss.points().iter().map(|p| p.1).collect())
 }

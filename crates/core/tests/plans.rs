@@ -142,3 +142,22 @@ fn single_elements_are_one_launch_too() {
         whole.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
     );
 }
+
+#[test]
+fn a_large_operand_is_computed_again_for_the_backward_pass() {
+    // The output of a gelu is multiplied by a weight and, much later, by a gradient; 32 MiB of it would wait for that.
+    let make = |s: [usize; 2], scale: f64| {
+        let t = Tensor::full(s, scale, DType::F32).contiguous();
+        t.eval().unwrap();
+        t.requires_grad_()
+    };
+    let n = 1024;
+    let x = make([n, 16], 0.1);
+    let (a, b, c) = (make([8 * n, 16], 0.1), make([16, 8 * n], 0.01), make([16, 16], 0.1));
+    let layer = |x: &Tensor| -> gradus_core::Result<Tensor> { x.linear(&a, None)?.gelu_tanh().linear(&b, None) };
+    let loss = layer(&layer(&x).unwrap().linear(&c, None).unwrap()).unwrap().square().sum();
+    let g = loss.backward().unwrap();
+    let e = Tensor::explain_all(&[g.wrt(&a).unwrap(), g.wrt(&b).unwrap(), g.wrt(&c).unwrap()]).unwrap();
+    // Two tensors of 32 MiB a layer without this: what goes into each gelu and what comes out.
+    assert!(e.arena < 4 * (32 << 20), "{} MiB\n{e}", e.arena >> 20);
+}

@@ -341,3 +341,27 @@ fn parts_of_a_model_are_saved_and_a_foreign_state_is_refused() {
     let e: Error = other.fit(|_| [1.0], |t| off(&w, t)).unwrap_err();
     assert!(e.to_string().contains("`seen`") || e.to_string().contains("not of adam"), "{e}");
 }
+
+#[test]
+fn a_compiled_run_is_the_plain_one_to_the_bit() {
+    let _alone = alone();
+    let run = |compiled: bool| {
+        manual_seed(4);
+        let w = Tensor::var("w", Tensor::randn([3, 2]));
+        let x = Tensor::randn([10, 4, 3]);
+        Tensor::eval_all(&[&w, &x]).unwrap();
+        let loss = |x: &Tensor| Ok(x.matmul(&w)?.dropout(0.3, true)?.square().mean());
+        let mut opt = Adam::new([&w], 0.1);
+        let schedule = LrScheduler::new(&mut opt, Schedule::Exponential { gamma: 0.9 }).unwrap();
+        let trainer =
+            Trainer::new(opt).epochs(2).schedule(schedule, Per::Step).clip_grad_norm(0.5).ema(Ema::new([&w], 0.9));
+        let batches = |_| (0..10).map(|i| x.select(0, i));
+        let report = if compiled {
+            trainer.fit_compiled(|e| batches(e).map(|b| Ok([b?])), |[x]| loss(x))
+        } else {
+            trainer.fit(batches, |b| loss(&b?))
+        };
+        (report.unwrap().history.loss.points().to_vec(), w.to_bytes().unwrap())
+    };
+    assert_eq!(run(true), run(false));
+}

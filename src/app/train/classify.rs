@@ -115,17 +115,14 @@ fn run<D: Dataset<Item = (Image, i64)> + 'static>(s: &Settings, name: &str, trai
         let (right, _) = evaluate(s, &model, &test)?;
         Ok(vec![("test_accuracy".into(), right as f64 / tested as f64)])
     });
-    let report = s.equip(trainer, || model.net.state_dict(), |state| model.net.load_state_dict(state), 200)?.fit(
-        |epoch| {
-            loader.set_epoch(epoch);
-            loader.iter()
-        },
-        |batch| {
-            let (x, y) = batch?;
-            let (x, y) = (x.to(&s.device), y.to(&s.device));
-            model.net.forward(&x)?.cross_entropy_with(&y, &target)
-        },
-    )?;
+    let report =
+        s.equip(trainer, || model.net.state_dict(), |state| model.net.load_state_dict(state), 200)?.fit_compiled(
+            |epoch| {
+                loader.set_epoch(epoch);
+                loader.iter().map(|batch| batch.map(|(x, y)| [x.to(&s.device), y.to(&s.device)]))
+            },
+            |[x, y]| model.net.forward(x)?.cross_entropy_with(y, &target),
+        )?;
     let seconds = began.elapsed().as_secs_f64();
     let (right, confusion) = evaluate(s, &model, &test)?;
     let accuracy = right as f64 / tested as f64;

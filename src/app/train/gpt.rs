@@ -72,15 +72,13 @@ pub fn run(s: &Settings, m: &ArgMatches, out: &Out) -> Done {
     if train.is_empty() {
         return Err(Failure::Usage(format!("{}: too short for a batch of {}", path.display(), s.batch_size)));
     }
-    let loss = |(x, y): (Tensor, Tensor)| {
-        let (x, y) = (x.to(&s.device), y.to(&s.device));
-        gpt.forward(&x)?.reshape([x.numel(), vocab])?.cross_entropy(&y.flatten(0, -1)?)
-    };
+    let loss = |x: &Tensor, y: &Tensor| gpt.forward(x)?.reshape([x.numel(), vocab])?.cross_entropy(&y.flatten(0, -1)?);
     let validation = || {
         rest.set_epoch(0);
         // All of them before the first is read: a device of its own need not wait.
         let losses = rest.iter().take(VALIDATION).map(|b| {
-            let loss = autocast(s.amp, || loss(b?))?;
+            let (x, y) = b?;
+            let loss = autocast(s.amp, || loss(&x.to(&s.device), &y.to(&s.device)))?;
             Ok(loss.eval()?.clone())
         });
         let losses = losses.collect::<Result<Vec<_>>>()?;
@@ -100,12 +98,12 @@ pub fn run(s: &Settings, m: &ArgMatches, out: &Out) -> Done {
     let schedule = LrScheduler::new(&mut opt, warm)?;
     let began = Instant::now();
     let trainer = Trainer::new(opt).schedule(schedule, Per::Step).clip_grad_norm(1.0).validate(validation);
-    let report = s.equip(trainer, || gpt.state(&reader), |state| gpt.load_state_dict(state), 100)?.fit(
+    let report = s.equip(trainer, || gpt.state(&reader), |state| gpt.load_state_dict(state), 100)?.fit_compiled(
         |epoch| {
             train.set_epoch(epoch);
-            train.iter().take(EPOCH)
+            train.iter().take(EPOCH).map(|batch| batch.map(|(x, y)| [x.to(&s.device), y.to(&s.device)]))
         },
-        |batch| loss(batch?),
+        |[x, y]| loss(x, y),
     )?;
     let seconds = began.elapsed().as_secs_f64();
     let prompt = prompt.map_or("\n", String::as_str);

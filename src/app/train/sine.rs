@@ -28,9 +28,10 @@ pub fn run(s: &Settings, out: &Out) -> Done {
     let schedule = LrScheduler::new(&mut opt, Schedule::Cosine { t_max: s.epochs * EPOCH, eta_min: 0.0 })?;
     let began = Instant::now();
     let trainer = Trainer::new(opt).schedule(schedule, Per::Step);
-    let report = s
-        .equip(trainer, || model.state_dict(), |state| model.load_state_dict(state), 500)?
-        .fit(|_| 0..EPOCH, |_| Ok((model.forward(&x)? - &y).square().mean()))?;
+    let report = s.equip(trainer, || model.state_dict(), |state| model.load_state_dict(state), 500)?.fit_compiled(
+        |_| (0..EPOCH).map(|_| Ok([x.clone(), y.clone()])),
+        |[x, y]| Ok((model.forward(x)? - y).square().mean()),
+    )?;
     let seconds = began.elapsed().as_secs_f64();
     let fit = no_grad(|| model.forward(&x))?;
     let worst = (&fit - &y).abs().max()?.item::<f64>()?;

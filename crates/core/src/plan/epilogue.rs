@@ -19,6 +19,10 @@ pub fn biases(l: &mut Lowered, place: &mut Vec<Place>, groups: &mut Vec<Group>, 
         }
     }
     l.roots.iter().for_each(|(_, e)| readers[e.base] += 1);
+    // What is to be joined with others is written where it is joined, if it is a kernel's.
+    for item in l.items.iter().filter(|item| matches!(item.kind, Kind::Opaque(Opaque::Cat(_)))) {
+        item.inputs.iter().for_each(|e| readers[e.base] = usize::MAX / 2);
+    }
     for g in 0..groups.len() {
         let Some(found) = find(l, &groups[g], &readers, limits) else { continue };
         let Found { sum, product, mut bias, cast } = found;
@@ -59,7 +63,8 @@ fn find(l: &Lowered, group: &Group, readers: &[usize], limits: &Limits) -> Optio
     let (&sum, rest) = group.items.split_last()?;
     let item = &l.items[sum];
     let adds = matches!(item.kind, Kind::Ewise(row) if std::ptr::eq(row, &ewise::ADD));
-    if group.opaque || group.axes.is_some() || rest.len() > 1 || !adds || !limits.bias.contains(&item.dtype) {
+    let joined = readers[sum] >= usize::MAX / 2;
+    if joined || group.opaque || group.axes.is_some() || rest.len() > 1 || !adds || !limits.bias.contains(&item.dtype) {
         return None;
     }
     let [x, y] = &item.inputs[..] else { return None };

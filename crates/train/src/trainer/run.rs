@@ -3,13 +3,17 @@
 use super::{Per, Report, Stop, Trainer, late::Late};
 use crate::{Callback, EpochRecord, Flow, History, LoaderState, Run, forecast_step, interrupt, locate_nan};
 use gradus_core::{
-    Device, Error, ErrorKind, Result, Tensor, autocast, get_rng_state, grad::Gradients, no_grad, set_rng_state,
+    DType, Device, Error, ErrorKind, Result, Tensor, autocast, compile, get_rng_state, grad::Gradients, no_grad,
+    set_rng_state,
 };
-use gradus_optim::{Accumulator, clip_grad_norm, clip_grad_value};
+use gradus_optim::{Accumulator, Optimizer, clip_grad_norm, clip_grad_value};
 use std::time::Instant;
 
 /// On a device of its own, the loss is read once in so many batches.
 const LATE: usize = 32;
+
+/// Whether a batch is the last of its epoch; asking makes the next one.
+type Last<'l> = &'l mut dyn FnMut() -> bool;
 
 /// What changes as a run goes on.
 #[derive(Default)]
@@ -53,14 +57,106 @@ impl State {
     }
 }
 
-impl Trainer<'_> {
+impl<'a> Trainer<'a> {
     /// Runs. `batches` gives those of an epoch, and the same ones when it is asked for the same epoch again (by a seed of
     /// its own, or by this library's random numbers); `loss` makes a number of one.
     #[track_caller]
     pub fn fit<I: IntoIterator>(
+        self,
+        batches: impl FnMut(u64) -> I,
+        mut loss: impl FnMut(I::Item) -> Result<Tensor>,
+    ) -> Result<Report> {
+        let mut sum = Accumulator::new();
+        self.drive(batches, |t, s, batch, last| t.plain(s, &mut sum, last, || loss(batch)))
+    }
+
+    /// As [`Trainer::fit`] for batches that are tensors, with the whole step compiled ([`gradus_core::compile`]): after a few
+    /// batches of one shape, forward pass, backward pass and update are replayed without building a graph. `loss` must
+    /// then do the same for all batches of a shape; what cannot be replayed runs as it is.
+    ///
+    /// ```
+    /// use gradus_core::{Result, Tensor};
+    /// use gradus_optim::Adam;
+    /// use gradus_train::Trainer;
+    /// let (x, w) = (Tensor::randn([8, 4, 2]), Tensor::var("w", Tensor::from([0.0f32, 0.0])));
+    /// let y = x.matmul(&Tensor::from([1.0f32, -2.0]))?;
+    /// let batches = || (0..8).map(|i| Ok([x.select(0, i)?, y.select(0, i)?]));
+    /// let loss = |[x, y]: [&Tensor; 2]| Ok((x.matmul(&w)? - y).square().mean());
+    /// let report = Trainer::new(Adam::new([&w], 0.1)).epochs(30).fit_compiled(|_| batches(), loss)?;
+    /// assert!(report.history.epochs.last().unwrap().loss < 1e-2);
+    /// # Ok::<(), gradus_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn fit_compiled<const N: usize, I: IntoIterator<Item = Result<[Tensor; N]>>>(
+        self,
+        batches: impl FnMut(u64) -> I,
+        mut loss: impl FnMut([&Tensor; N]) -> Result<Tensor>,
+    ) -> Result<Report> {
+        if self.accumulate != 1 || self.scaler.is_some() || self.detect_anomaly {
+            // These look at numbers between the passes.
+            return self.fit(batches, |batch| loss(batch?.each_ref()));
+        }
+        let (amp, clip, mut check) = (self.amp, (self.clip_value, self.clip_norm), self.check_memory);
+        let mut step = compile(|opt: &mut Box<dyn Optimizer + 'a>, batch: [&Tensor; N]| {
+            let value = mixed(amp, || loss(batch))?;
+            let grads = clipped(value.backward()?, clip)?;
+            if std::mem::take(&mut check) {
+                check_step(&**opt, &grads)?;
+            }
+            opt.step(&grads)?;
+            Ok(value)
+        });
+        self.drive(batches, |t, s, batch, _| {
+            let value = step.call(&mut t.opt, batch?.each_ref())?;
+            s.at.batch += 1;
+            let every = t.every(&value);
+            if every > 1 {
+                s.late.push(s.step, &value, every)?;
+            }
+            Ok((value, true))
+        })
+    }
+
+    /// Once in how many batches the loss is read.
+    fn every(&self, value: &Tensor) -> usize {
+        self.read_every.unwrap_or(if value.device() == Device::cpu() { 1 } else { LATE })
+    }
+
+    /// One batch as it comes: its loss, and whether the optimizer has stepped.
+    fn plain(
+        &mut self,
+        s: &mut State,
+        sum: &mut Accumulator,
+        last: Last<'_>,
+        loss: impl FnOnce() -> Result<Tensor>,
+    ) -> Result<(Tensor, bool)> {
+        let value = mixed(self.amp, loss)?;
+        s.at.batch += 1;
+        let every = self.every(&value);
+        if every > 1 {
+            s.late.push(s.step, &value, every)?;
+        }
+        let grads = match &self.scaler {
+            Some(scaler) => scaler.scale(&value).backward()?,
+            None => value.backward()?,
+        };
+        if self.accumulate == 1 {
+            self.step(s, &grads)?;
+            return Ok((value, true));
+        }
+        sum.add(&grads)?;
+        let enough = sum.count() == self.accumulate || last();
+        if enough {
+            self.step(s, &sum.take_mean()?)?;
+        }
+        Ok((value, enough))
+    }
+
+    /// The loop around what is done with a batch.
+    fn drive<I: IntoIterator>(
         mut self,
         mut batches: impl FnMut(u64) -> I,
-        mut loss: impl FnMut(I::Item) -> Result<Tensor>,
+        mut pass: impl FnMut(&mut Trainer<'a>, &mut State, I::Item, Last<'_>) -> Result<(Tensor, bool)>,
     ) -> Result<Report> {
         if self.store.is_some() {
             interrupt::watch().map_err(|e| Error::value("trainer", format!("cannot watch for Ctrl-C: {e}")))?;
@@ -92,44 +188,23 @@ impl Trainer<'_> {
             if let (Some(now), 1..) = (now, skip) {
                 set_rng_state(now);
             }
-            let mut sum = Accumulator::new();
             let mut iter = iter.peekable();
+            let mut whole = true;
             loop {
                 // Looked at before the next batch is made, so that a checkpoint is all there is to know.
                 if self.max_steps.is_some_and(|most| s.step >= most) {
                     break 'run;
                 }
-                if interrupt::requested() && self.store.is_some() && sum.count() == 0 {
+                if interrupt::requested() && self.store.is_some() && whole {
                     interrupt::clear();
                     s.read()?;
                     stop = Stop::Interrupted(self.save(&s)?);
                     break 'run;
                 }
                 let Some(batch) = iter.next() else { break };
-                let value = match self.amp {
-                    Some(low) => autocast(low, || loss(batch))?,
-                    None => loss(batch)?,
-                };
-                s.at.batch += 1;
-                let every = self.read_every.unwrap_or(if value.device() == Device::cpu() { 1 } else { LATE });
-                if every > 1 {
-                    s.late.push(s.step, &value, every)?;
-                }
-                let grads = match &self.scaler {
-                    Some(scaler) => scaler.scale(&value).backward()?,
-                    None => value.backward()?,
-                };
-                let stepped = if self.accumulate == 1 {
-                    self.step(&s, &grads)?;
-                    true
-                } else {
-                    sum.add(&grads)?;
-                    let enough = sum.count() == self.accumulate || iter.peek().is_none();
-                    if enough {
-                        self.step(&s, &sum.take_mean()?)?;
-                    }
-                    enough
-                };
+                let (value, stepped) = pass(&mut self, &mut s, batch, &mut || iter.peek().is_none())?;
+                whole = stepped;
+                let every = self.every(&value);
                 s.done += 1;
                 if every == 1 {
                     let x = value.item::<f64>()?;
@@ -142,7 +217,7 @@ impl Trainer<'_> {
                     s.read()?;
                 }
                 // Before the next batch is made: the memory of this step is then free for it.
-                drop((value, grads));
+                drop(value);
                 if !stepped {
                     continue;
                 }
@@ -178,22 +253,16 @@ impl Trainer<'_> {
     }
 
     fn step(&mut self, s: &State, grads: &Gradients) -> Result<()> {
-        let (unscaled, clipped);
+        let unscaled;
         let mut grads = grads;
         if let Some(scaler) = &mut self.scaler {
             unscaled = scaler.unscale(grads)?;
             grads = &unscaled;
         }
+        let bounded;
         if self.clip_value.is_some() || self.clip_norm.is_some() {
-            let mut g = grads.map(|_, g| Ok(g.clone()))?;
-            if let Some(most) = self.clip_value {
-                g = clip_grad_value(&g, most)?;
-            }
-            if let Some(most) = self.clip_norm {
-                g = clip_grad_norm(&g, most, 2.0)?.0;
-            }
-            clipped = g;
-            grads = &clipped;
+            bounded = clipped(grads.map(|_, g| Ok(g.clone()))?, (self.clip_value, self.clip_norm))?;
+            grads = &bounded;
         }
         if self.detect_anomaly {
             let all: Vec<&Tensor> = grads.iter().map(|(_, g)| g).collect();
@@ -203,12 +272,7 @@ impl Trainer<'_> {
             }
         }
         if self.check_memory && s.done == 0 {
-            let f = forecast_step(&*self.opt, grads)?;
-            if !f.fits() {
-                return Err(Error::new("trainer", ErrorKind::Alloc { bytes: f.step.into() }).hint(format!(
-                    "it takes {f}: use smaller batches (and accumulate), or check_memory(false) to try all the same"
-                )));
-            }
+            check_step(&*self.opt, grads)?;
         }
         match &mut self.scaler {
             Some(scaler) => {
@@ -273,6 +337,37 @@ impl Trainer<'_> {
         }
         Ok(flow)
     }
+}
+
+/// Runs `f` in mixed precision, if there is a low type.
+fn mixed<R>(low: Option<DType>, f: impl FnOnce() -> R) -> R {
+    match low {
+        Some(low) => autocast(low, f),
+        None => f(),
+    }
+}
+
+/// Gradients within these bounds: of elements, and of their common norm.
+fn clipped(grads: Gradients, (value, norm): (Option<f64>, Option<f64>)) -> Result<Gradients> {
+    let grads = match value {
+        Some(most) => clip_grad_value(&grads, most)?,
+        None => grads,
+    };
+    match norm {
+        Some(most) => Ok(clip_grad_norm(&grads, most, 2.0)?.0),
+        None => Ok(grads),
+    }
+}
+
+/// An error if a step will not fit into memory.
+fn check_step(opt: &dyn Optimizer, grads: &Gradients) -> Result<()> {
+    let f = forecast_step(opt, grads)?;
+    if f.fits() {
+        return Ok(());
+    }
+    Err(Error::new("trainer", ErrorKind::Alloc { bytes: f.step.into() }).hint(format!(
+        "it takes {f}: use smaller batches (and accumulate), or check_memory(false) to try all the same"
+    )))
 }
 
 /// The error of a loss that is no number, with the operation that made it.

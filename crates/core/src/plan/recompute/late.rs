@@ -50,14 +50,16 @@ pub fn find(
         let stored = |e: &&Edge| r.how[e.base] == How::Stored && bytes(e.base) * super::SMALL > bytes(i);
         let Some(from) = tree.iter().flat_map(|&t| &r.items[t].inputs).find(stored).map(|e| e.base) else { continue };
         let home = group_of(r.place, i);
-        let host = r.whole[from].iter().find(|&&(reader, g)| {
+        // Groups that read it, or that compute again what lies between.
+        let again = tree.iter().flat_map(|&t| &r.readers[t]).map(|&(reader, _, g)| (reader, g));
+        let host = r.whole[from].iter().copied().chain(again).find(|&(reader, g)| {
             Some(g) != home
                 && is_late(i, reader)
                 && groups[g].space.numel() == r.items[i].shape.numel()
                 && r.fits(&tree, &groups[g].space, sizes[g], limits)
                 && !waits_for(r, groups, g, &late, &found)
         });
-        if let (Some(&(_, group)), true) = (host, bytes(from) <= bytes(i)) {
+        if let (Some((_, group)), true) = (host, bytes(from) <= bytes(i)) {
             sizes[group][0] += tree.len();
             sizes[group][1] += tree.len() + r.reads(&tree);
             found.push(Late { item: i, group, readers: late });
