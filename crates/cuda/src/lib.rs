@@ -95,3 +95,19 @@ pub fn tf32() -> bool {
 pub fn set_tf32(on: bool) {
     TF32.store(1 + on as u8, Relaxed);
 }
+
+static BENCHMARK: AtomicU8 = AtomicU8::new(0);
+
+/// Whether large matrix products try several algorithms at first and keep the fastest.
+pub fn benchmark() -> bool {
+    if BENCHMARK.load(Relaxed) == 0 {
+        set_benchmark(std::env::var("GRADUS_CUDA_BENCHMARK").is_ok_and(|v| v == "1"));
+    }
+    BENCHMARK.load(Relaxed) == 2
+}
+
+/// Lets large matrix products try several algorithms at first and keep the fastest, or not (as at first). The choice may be
+/// another in the next process, and the last bits of results with it: PyTorch's `cudnn.benchmark`, for products.
+pub fn set_benchmark(on: bool) {
+    BENCHMARK.store(1 + on as u8, Relaxed);
+}

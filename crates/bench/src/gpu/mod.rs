@@ -118,6 +118,7 @@ impl Gpu {
 pub fn run(device: Option<Device>, Bench { names, profile, plain }: Bench) -> Result<()> {
     // As PyTorch's side sets it.
     gradus_cuda::set_tf32(true);
+    gradus_cuda::set_benchmark(std::env::var("GRADUS_CUDA_BENCHMARK").map_or(true, |v| v != "0"));
     let gpu = Gpu { device: device.unwrap_or_else(Dry::device), names, profile, plain };
     ops::run(&gpu)?;
     train::run(&gpu)?;
