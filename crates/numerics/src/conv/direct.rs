@@ -9,7 +9,10 @@
 //! modulo the stride sees a kernel of its own (every second element of it, say) with unit stride,
 //! so that every position is written once and nothing is added up in memory.
 
+mod frame;
 mod gather;
+mod indexed;
+mod pixels;
 mod weight;
 
 use super::patches::Geometry;
@@ -170,6 +173,9 @@ impl Job<'_> {
         assert_eq!(self.weights.len(), self.groups * self.rows * depth, "the weights' size");
         let parallel = columns * self.groups * self.rows * depth.max(1) >= 1 << 16;
         let direct = self.geometry.is_pointwise() && positions >= 48;
+        if !direct && self.pays_by_pixels(isa) {
+            return self.by_pixels(isa, parallel);
+        }
         if columns <= 512 && !direct && self.rows >= 32 {
             // Few columns: gather them all, then split the rows.
             let pitch = pitch(columns);
@@ -300,6 +306,23 @@ impl Job<'_> {
         (p.c, p.c_row) = (c.as_mut_ptr(), row);
         // SAFETY: the buffer has a row for each row of the block.
         unsafe { product(isa, &p) };
+        self.write(isa, group, rows, first, count, &c, row);
+    }
+
+    /// Writes a block of outputs, with a row for each channel, to its place.
+    #[allow(clippy::too_many_arguments)]
+    fn write(
+        &self,
+        isa: Isa,
+        group: usize,
+        rows: std::ops::Range<usize>,
+        first: usize,
+        count: usize,
+        c: &[f32],
+        row: usize,
+    ) {
+        let positions = self.geometry.outputs();
+        let (channels, channel) = (self.groups * self.rows, group * self.rows + rows.start);
         self.stretches(first, count, |image, position, n, at| {
             for r in 0..rows.len() {
                 let from = &c[r * row + at..][..n];
