@@ -13,6 +13,7 @@ mod frame;
 mod gather;
 mod indexed;
 mod pixels;
+mod taps;
 mod weight;
 
 use super::patches::Geometry;
