@@ -12,7 +12,10 @@
 mod frame;
 mod gather;
 mod indexed;
+mod phases;
 mod pixels;
+mod rows;
+mod strips;
 mod taps;
 mod weight;
 
@@ -174,8 +177,16 @@ impl Job<'_> {
         assert_eq!(self.weights.len(), self.groups * self.rows * depth, "the weights' size");
         let parallel = columns * self.groups * self.rows * depth.max(1) >= 1 << 16;
         let direct = self.geometry.is_pointwise() && positions >= 48;
-        if !direct && self.pays_by_pixels(isa) {
-            return self.by_pixels(isa, parallel);
+        if !direct && depth > 0 {
+            // Patches are read where they lie, unless there are too few columns.
+            let pixels = self.cost_by_pixels(isa);
+            let layout = self.layout(isa);
+            let rows = (columns >= 48 && depth <= 1024).then(|| self.cost_by_rows(&layout));
+            match (pixels, rows) {
+                (Some(pixels), rows) if rows.is_none_or(|rows| pixels <= rows) => return self.by_pixels(isa, parallel),
+                (_, Some(_)) => return self.by_rows(isa, &layout, parallel),
+                (_, None) => {}
+            }
         }
         if columns <= 512 && !direct && self.rows >= 32 {
             // Few columns: gather them all, then split the rows.

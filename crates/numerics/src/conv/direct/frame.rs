@@ -36,7 +36,7 @@ pub(super) struct Blocks {
     images: usize,
     output: [usize; 3],
     /// Images, rows and columns of a block.
-    size: [usize; 3],
+    pub size: [usize; 3],
 }
 
 impl Blocks {
@@ -51,6 +51,12 @@ impl Blocks {
             [1, 1, even(width, wanted)]
         };
         Blocks { images, output, size }
+    }
+
+    /// Whole rows of one image, about as many.
+    pub fn of_rows(images: usize, output: [usize; 3], rows: usize) -> Blocks {
+        let parts = output[1].div_ceil(rows.max(1)).max(1);
+        Blocks { images, output, size: [1, output[1].div_ceil(parts), output[2]] }
     }
 
     /// How many there are along images, depth, rows and columns.
@@ -88,7 +94,7 @@ pub(super) struct Frame<'a> {
 }
 
 /// How far the windows of `n` outputs reach.
-fn reach(g: &Geometry, d: usize, n: usize) -> usize {
+pub(super) fn reach(g: &Geometry, d: usize, n: usize) -> usize {
     (n - 1) * g.params.stride[d] + (g.kernel[d] - 1) * g.params.dilation[d] + 1
 }
 
@@ -105,7 +111,7 @@ impl Places {
     }
 
     /// Beyond the room that was asked for, nothing is added.
-    fn push(&mut self, at: usize, row: usize) {
+    pub fn push(&mut self, at: usize, row: usize) {
         if let Some(to) = self.buffer.get_mut(2 * self.len..2 * self.len + 2) {
             (to[0], to[1]) = (f32::from_bits(at as u32), f32::from_bits(row as u32));
             self.len += 1;

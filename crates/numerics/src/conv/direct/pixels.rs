@@ -83,15 +83,18 @@ impl Classes {
 }
 
 impl Job<'_> {
-    /// Whether [`Job::by_pixels`] should take less time than unrolled patches.
-    pub(super) fn pays_by_pixels(&self, isa: Isa) -> bool {
+    /// Cycles of a vector unit a position and output channel, about; `None` where
+    /// [`Job::by_pixels`] cannot be used or has too few positions.
+    pub(super) fn cost_by_pixels(&self, isa: Isa) -> Option<f64> {
         let g = self.geometry;
         let columns = self.images * g.outputs();
-        let wasted = self.rows.next_multiple_of(isa.lanes()) - self.rows;
         // A stride beyond the kernel would frame what no window sees.
         let dense = (0..3).all(|d| g.params.stride[d] <= g.kernel[d]);
-        let small = self.channels * g.kernel.iter().product::<usize>() * POSITIONS * 4 < u32::MAX as usize;
-        dense && small && columns >= 48 && wasted <= 4 + self.rows / 8 && self.depth() > 0
+        let small = self.depth().checked_mul(POSITIONS * 4).is_some_and(|n| n < u32::MAX as usize);
+        let padded = self.rows.next_multiple_of(isa.lanes()) as f64 / self.rows as f64;
+        // The weights are packed, and the outputs transposed.
+        let around = 0.25 * self.depth() as f64 / columns as f64 + 0.6;
+        (dense && small && columns >= 48).then(|| padded * 1.03 * self.depth() as f64 / isa.lanes() as f64 + around)
     }
 
     /// Packs the weights: for each group and panel of output channels, a row for each element of a
