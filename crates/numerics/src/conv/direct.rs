@@ -102,7 +102,7 @@ pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mu
         return false;
     }
     // With few channels to write or few columns, packing the weights anew costs more than it saves.
-    if p.c < 8 || p.n * p.outputs() < 256 {
+    if (p.c < 8 && p.groups == 1) || p.n * p.outputs() < 256 {
         return false;
     }
     let mut jobs = Vec::new();
@@ -181,7 +181,8 @@ impl Job<'_> {
             // Patches are read where they lie, unless there are too few columns.
             let pixels = self.cost_by_pixels(isa);
             let layout = self.layout(isa);
-            let rows = (columns >= 48 && depth <= 1024).then(|| self.cost_by_rows(&layout));
+            let dense = (0..3).all(|d| self.geometry.params.stride[d] <= self.geometry.kernel[d]);
+            let rows = (dense && columns >= 48 && depth <= 1024).then(|| self.cost_by_rows(&layout));
             match (pixels, rows) {
                 (Some(pixels), rows) if rows.is_none_or(|rows| pixels <= rows) => return self.by_pixels(isa, parallel),
                 (_, Some(_)) => return self.by_rows(isa, &layout, parallel),
@@ -301,15 +302,8 @@ impl Job<'_> {
             unsafe {
                 p.c = y.ptr().add(at);
                 product(isa, &p);
-                if !epilogue.is_none() {
-                    for r in 0..rows.len() {
-                        let at = at + r * positions;
-                        if !epilogue.is_only_then() {
-                            finish(isa, epilogue, channel + r, y.ptr().add(at), at, count, y.ptr());
-                        }
-                        epilogue.call(image * channels + channel + r, position..position + count, y.ptr().add(at));
-                    }
-                }
+                let plane = image * channels + channel;
+                self.finish_rows(isa, channel, rows.len(), plane, position..position + count, y, epilogue);
             }
             return;
         }
@@ -319,6 +313,38 @@ impl Job<'_> {
         // SAFETY: the buffer has a row for each row of the block.
         unsafe { product(isa, &p) };
         self.write(isa, group, rows, first, count, &c, row);
+    }
+
+    /// The epilogue of some positions of neighbouring channels, whose sums are in their places.
+    ///
+    /// # Safety
+    ///
+    /// The channels' planes are inside the output, and these positions are this thread's.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn finish_rows(
+        &self,
+        isa: Isa,
+        channel: usize,
+        count: usize,
+        plane: usize,
+        positions: std::ops::Range<usize>,
+        y: &Shared<f32>,
+        epilogue: &Epilogue<'_>,
+    ) {
+        if epilogue.is_none() {
+            return;
+        }
+        for r in 0..count {
+            let at = (plane + r) * self.geometry.outputs() + positions.start;
+            // SAFETY: by the caller's promise.
+            unsafe {
+                let numbers = y.ptr().add(at);
+                if !epilogue.is_only_then() {
+                    finish(isa, epilogue, channel + r, numbers, at, positions.len(), y.ptr());
+                }
+                epilogue.call(plane + r, positions.clone(), numbers);
+            }
+        }
     }
 
     /// Writes a block of outputs, with a row for each channel, to its place.

@@ -88,7 +88,7 @@ pub(super) struct Frame<'a> {
     g: &'a Geometry,
     width: usize,
     slice: usize,
-    channel: usize,
+    pub channel: usize,
     image: usize,
     images: usize,
 }
@@ -135,9 +135,9 @@ impl<'a> Frame<'a> {
     pub fn new(g: &'a Geometry, blocks: &Blocks, channels: usize) -> Frame<'a> {
         let [images, rows, columns] = blocks.size;
         let slice = reach(g, 1, rows) * reach(g, 2, columns);
-        // Channels are not to fall on the same cache lines.
-        let channel = (g.kernel[0] * slice).next_multiple_of(16) / 32 * 32 + 16;
-        let channel = if channel < g.kernel[0] * slice { channel + 32 } else { channel };
+        // Channels are not to fall on the same cache lines (an odd number of them apart), and a
+        // vector that is written beyond the last row stays in its channel.
+        let channel = (g.kernel[0] * slice + 15).div_ceil(32) * 32 + 16;
         Frame { g, width: reach(g, 2, columns), slice, channel, image: channels * channel, images }
     }
 

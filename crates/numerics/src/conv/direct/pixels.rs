@@ -6,9 +6,9 @@
 
 use super::frame::{Block, Blocks, Frame, Places, Taps, fill, for_alike, taps};
 use super::indexed::{Indexed, for_panels, indexed};
-use super::weight::transpose;
-use super::{Job, pitch};
+use super::{Job, Sink, pitch};
 use crate::conv::patches::Geometry;
+use crate::conv::turn::turn;
 use crate::gemm::{Panel, pack_panel};
 use crate::scratch;
 use crate::simd::Isa;
@@ -32,7 +32,7 @@ struct Class {
 const CLASSES: usize = 48;
 
 /// Fewer windows than that are not worth a class of their own.
-const ALIKE: usize = 6;
+const ALIKE: usize = 4;
 
 struct Classes {
     windows: Places,
@@ -93,75 +93,123 @@ impl Job<'_> {
         let small = self.depth().checked_mul(POSITIONS * 4).is_some_and(|n| n < u32::MAX as usize);
         let padded = self.rows.next_multiple_of(isa.lanes()) as f64 / self.rows as f64;
         // The weights are packed, and the outputs transposed.
-        let around = 0.25 * self.depth() as f64 / columns as f64 + 0.6;
+        let around = 0.25 * self.depth() as f64 / columns as f64 + 1.3;
         (dense && small && columns >= 48).then(|| padded * 1.03 * self.depth() as f64 / isa.lanes() as f64 + around)
     }
 
-    /// Packs the weights: for each group and panel of output channels, a row for each element of a
-    /// patch.
-    fn pack(&self, isa: Isa, packed: &Shared<f32>) {
+    /// Packs some rows of a panel of `n` vectors of a group's weights: one for each element of a
+    /// patch, with the output channels in the lanes.
+    ///
+    /// # Safety
+    ///
+    /// There is room at `to`, used by nobody else.
+    unsafe fn pack(&self, isa: Isa, group: usize, (vector, n): (usize, usize), elements: Range<usize>, to: *mut f32) {
         let (depth, lanes) = (self.depth(), isa.lanes());
-        let vectors = self.rows.div_ceil(lanes);
-        let parallel = self.weights.len() >= 1 << 14;
-        for_tasks(self.groups * vectors, parallel, |t| {
-            let (group, vector) = (t / vectors, t % vectors);
-            for_panels(vectors, |first, n| {
-                if (first..first + n).contains(&vector) {
-                    let columns = (self.rows - vector * lanes).min(lanes);
-                    let from = &self.weights[(group * self.rows + vector * lanes) * depth..][..columns * depth];
-                    let panel = Panel { depth, columns, b: from.as_ptr(), steps: (1, depth) };
-                    let to = (group * vectors + first) * lanes * depth + (vector - first) * lanes;
-                    // SAFETY: the panel is inside the weights, and its place inside the buffer.
-                    unsafe { pack_panel(isa, &panel, packed.ptr().add(to), n * lanes) }
-                }
-            });
-        });
+        let columns = (self.rows - vector * lanes).min(n * lanes);
+        let from = &self.weights[(group * self.rows + vector * lanes) * depth..][..columns * depth];
+        let b = from[elements.start..].as_ptr();
+        let panel = Panel { depth: elements.len(), columns, b, steps: (1, depth) };
+        // SAFETY: the panel is inside the weights; the rest is the caller's promise.
+        unsafe { pack_panel(isa, &panel, to, n * lanes) }
     }
 
     pub(super) fn by_pixels(&self, isa: Isa, parallel: bool) {
         let (g, depth, lanes) = (self.geometry, self.depth(), isa.lanes());
         let kernel = depth / self.channels;
         let row = self.rows.next_multiple_of(lanes);
-        let mut weights = scratch::take(self.groups * row * depth);
-        let weights = Shared::new(&mut weights);
-        self.pack(isa, &weights);
-        let columns = self.images * g.outputs();
-        // At least 16 blocks where the work allows.
-        let wanted = columns.div_ceil(16).clamp(24, POSITIONS);
+        let vectors = row / lanes;
+        // At least 8 tasks where the work allows: blocks, and parts of the output channels.
+        let wanted = (self.images * g.outputs()).div_ceil(16).clamp(64, POSITIONS);
         let blocks = Blocks::new(self.images, g.output, wanted);
+        let count = self.groups * blocks.count();
+        let mut panels = 0usize;
+        for_panels(vectors, |_, _| panels += 1);
+        let some = panels.div_ceil(8usize.div_ceil(count).min(panels));
+        let parts = panels.div_ceil(some);
+        // Weights that serve several blocks are packed once, before.
+        let shared = blocks.count() > 1;
+        let mut weights = scratch::take(if shared { self.groups * row * depth } else { 0 });
+        let weights = Shared::new(&mut weights);
+        if shared {
+            for_tasks(self.groups * panels, self.weights.len() >= 1 << 14, |t| {
+                let (group, mine) = (t / panels, t % panels);
+                let mut i = 0;
+                for_panels(vectors, |vector, n| {
+                    if i == mine {
+                        // SAFETY: panels have places of their own.
+                        let to = unsafe { weights.ptr().add((group * row + vector * lanes) * depth) };
+                        unsafe { self.pack(isa, group, (vector, n), 0..depth, to) };
+                    }
+                    i += 1;
+                });
+            });
+        }
         // Whole channels, in parts of equal length.
         let part = self.channels.div_ceil(depth.div_ceil(DEEP));
-        let frame = Frame::new(g, &blocks, part);
-        for_tasks(self.groups * blocks.count(), parallel, |t| {
+        // A single block is framed once, for all of its output channels.
+        let frame = Frame::new(g, &blocks, if shared { part } else { self.channels });
+        let step = self.groups * self.channels * g.inputs();
+        let mut whole = scratch::take(if shared { 0 } else { self.groups * frame.len() });
+        let whole = Shared::new(&mut whole);
+        if !shared {
+            let some = self.channels.div_ceil(16);
+            let parts = self.channels.div_ceil(some);
+            for_tasks(self.groups * parts, parallel, |t| {
+                let (group, first) = (t / parts, t % parts * some);
+                let from = group * self.channels;
+                // SAFETY: tasks fill different channels.
+                unsafe {
+                    let to = whole.ptr().add(group * frame.len() + first * frame.channel);
+                    let channels = from + first..from + self.channels.min(first + some);
+                    fill(isa, &frame, &blocks.get(0), self.x, step, channels, to);
+                }
+            });
+        }
+        for_tasks(count * parts, parallel, |t| {
+            let (t, mine) = (t / parts, t % parts * some..(t % parts + 1) * some);
             let (group, block) = (t % self.groups, blocks.get(t / self.groups));
             let classes = Classes::new(&frame, g, &block, part);
-            let mut framed = scratch::take(frame.len());
+            let mut framed = scratch::take(if shared { frame.len() } else { 0 });
+            let mut packed = scratch::take(if shared { 0 } else { 3 * lanes * part * kernel });
             let mut sums = scratch::take(block.len() * row);
+            let mut channels_done = 0..0;
             for first in (0..self.channels).step_by(part) {
                 let channels = first..self.channels.min(first + part);
                 let from = group * self.channels;
-                let step = self.groups * self.channels * g.inputs();
+                let elements = channels.start * kernel..channels.end * kernel;
                 // SAFETY: the frame has this length, and places in it are those of its windows; the
                 // buffers have a row for each element and window.
                 unsafe {
-                    fill(
-                        isa,
-                        &frame,
-                        &block,
-                        self.x,
-                        step,
-                        from + channels.start..from + channels.end,
-                        framed.as_mut_ptr(),
-                    );
-                    for_panels(row / lanes, |vector, n| {
-                        let panel = (group * row + vector * lanes) * depth + first * kernel * n * lanes;
+                    let (from, end) = (from + channels.start, from + channels.end);
+                    let mut a = framed.as_mut_ptr();
+                    if shared {
+                        fill(isa, &frame, &block, self.x, step, from..end, a);
+                    } else {
+                        a = whole.ptr().add(group * frame.len() + first * frame.channel);
+                    }
+                    let mut i = 0;
+                    for_panels(vectors, |vector, n| {
+                        i += 1;
+                        if !mine.contains(&(i - 1)) {
+                            return;
+                        }
+                        if i - 1 == mine.start {
+                            channels_done.start = vector * lanes;
+                        }
+                        channels_done.end = self.rows.min((vector + n) * lanes);
+                        let mut b = weights.ptr().add((group * row + vector * lanes) * depth);
+                        b = b.add(elements.start * n * lanes);
+                        if !shared {
+                            b = packed.as_mut_ptr();
+                            self.pack(isa, group, (vector, n), elements.clone(), b);
+                        }
                         for class in classes.iter() {
-                            let elements = class.elements.len() / part * channels.len();
+                            let count = class.elements.len() / part * channels.len();
                             let p = Indexed {
-                                a: framed.as_ptr(),
+                                a,
                                 rows: &classes.windows[class.windows.clone()],
-                                columns: &classes.elements[class.elements.clone()][..elements],
-                                b: weights.ptr().add(panel),
+                                columns: &classes.elements[class.elements.clone()][..count],
+                                b,
                                 b_row: n * lanes,
                                 c: sums.as_mut_ptr().add(vector * lanes),
                                 c_row: row,
@@ -173,22 +221,35 @@ impl Job<'_> {
                     });
                 }
             }
-            self.turn(isa, group, &block, &sums, row);
+            self.turn(isa, group, &block, channels_done, &sums, row);
         });
     }
 
-    /// Transposes a block's sums, some channels at a time, and writes them to their places.
-    fn turn(&self, isa: Isa, group: usize, block: &Block, sums: &[f32], row: usize) {
+    /// Transposes a block's sums of some output channels and writes them to their places.
+    fn turn(&self, isa: Isa, group: usize, block: &Block, rows: Range<usize>, sums: &[f32], row: usize) {
         let (first, count) = (block.first(self.geometry), block.len());
+        let positions = self.geometry.outputs();
+        if let Sink::Planes { y, epilogue } = &self.sink
+            && block.images.len() == 1
+        {
+            // Straight to the output.
+            let channel = group * self.rows + rows.start;
+            let (image, position) = (first / positions, first % positions);
+            let plane = image * self.groups * self.rows + channel;
+            // SAFETY: the block's rows lie inside the output, and tasks write different ones.
+            unsafe {
+                let to = y.ptr().add(plane * positions + position);
+                turn(isa, count, rows.len(), sums.as_ptr().add(rows.start), row, to, positions);
+                self.finish_rows(isa, channel, rows.len(), plane, position..position + count, y, epilogue);
+            }
+            return;
+        }
         let step = pitch(count);
         let mut turned = scratch::take(16 * step);
-        for from in (0..self.rows).step_by(16) {
-            let channels = from..self.rows.min(from + 16);
+        for from in rows.clone().step_by(16) {
+            let channels = from..rows.end.min(from + 16);
             // SAFETY: the buffer has a row for each of the channels.
-            unsafe {
-                let sums = sums.as_ptr().add(from);
-                transpose(isa, count, channels.len(), sums, row, turned.as_mut_ptr(), step);
-            }
+            unsafe { turn(isa, count, channels.len(), sums.as_ptr().add(from), row, turned.as_mut_ptr(), step) };
             self.write(isa, group, channels, first, count, &turned, step);
         }
     }

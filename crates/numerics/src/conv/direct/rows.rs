@@ -56,8 +56,8 @@ impl Job<'_> {
         let positions = (layout.blocks.size[1] * layout.blocks.size[2]) as f64;
         let vectors = layout.vectors as f64 / positions;
         // Fewer rows share what is read; sums are written once, or twice.
-        let reads = 1.05 + 0.6 / self.rows.min(8) as f64;
-        vectors * (self.depth() as f64 * reads + if layout.flat { 8.0 } else { 4.0 })
+        let reads = 1.03 + 0.5 / self.rows.min(8) as f64;
+        vectors * (self.depth() as f64 * reads + if layout.flat { 7.0 } else { 5.0 })
     }
 
     pub(super) fn by_rows(&self, isa: Isa, layout: &Layout, parallel: bool) {

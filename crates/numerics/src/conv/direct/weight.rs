@@ -38,7 +38,7 @@ unsafe fn transpose_body<S: Simd>(rows: usize, columns: usize, x: *const f32, fr
         }
     }
 }
-dispatch!(pub(super) unsafe fn transpose = transpose_body(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize));
+dispatch!(unsafe fn transpose = transpose_body(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize));
 
 /// The gradient for the weights.
 pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) {
