@@ -65,7 +65,9 @@ impl Plan {
     pub fn forward(g: &Geometry, lanes: usize) -> Option<Plan> {
         let ([_, high, wide], [_, kh, kw]) = (g.output, g.kernel);
         let (stride, dilation, pad) = (g.params.stride[2], g.params.dilation[2], g.params.padding[2].0);
-        if !is_flat(g) || !pays(g.inputs(), (high, wide), g.outputs() * kh * kw, lanes, kh * kw) {
+        // Strided vectors are put together from two.
+        let reads = kh * kw * stride.min(2);
+        if !is_flat(g) || !pays([g.input[1], g.input[2]], [high, wide], g.outputs() * kh * kw, lanes, reads) {
             return None;
         }
         let mut plan = Plan::new(g, (g.input[1], g.input[2]), g.outputs());
@@ -87,7 +89,7 @@ impl Plan {
         let ([_, sh, sw], [_, dh, dw]) = (g.params.stride, g.params.dilation);
         let (top, left) = (g.params.padding[1].0, g.params.padding[2].0);
         let sums = high * wide * kh.div_ceil(sh) * kw.div_ceil(sw);
-        if !is_flat(g) || g.inputs() == 0 || !pays(g.outputs(), (high, wide), sums, lanes, kh * kw) {
+        if !is_flat(g) || g.inputs() == 0 || !pays([g.output[1], g.output[2]], [high, wide], sums, lanes, kh * kw) {
             return None;
         }
         let mut plan = Plan::new(g, (g.output[1], g.output[2]), g.inputs());
@@ -128,10 +130,11 @@ fn is_flat(g: &Geometry) -> bool {
     g.kernel[0] == 1 && g.input[0] == 1 && g.output[0] == 1 && g.params.padding[0] == (0, 0)
 }
 
-/// Whether cycles for as many planes as lanes are fewer than those by rows: estimates.
-fn pays(source: usize, (high, wide): (usize, usize), sums: usize, lanes: usize, kernel: usize) -> bool {
-    let turning = (source + high * wide) * 5;
-    let by_rows = lanes * high * (wide.div_ceil(lanes) * (kernel * 5 / 4 + 6) + 6);
+/// Whether cycles for as many planes as lanes are fewer than those by rows, whose vectors are read
+/// `reads` times: estimates.
+fn pays(source: [usize; 2], [high, wide]: [usize; 2], sums: usize, lanes: usize, reads: usize) -> bool {
+    let turning = (source[0] * source[1] + high * wide) * 12;
+    let by_rows = lanes * (high * (wide.div_ceil(lanes) * (reads * 5 / 4 + 6) + 6) + source[0] * 4);
     high * wide <= 1 << 10 && turning + sums * 6 / 5 < by_rows
 }
 

@@ -44,6 +44,9 @@ impl Job<'_> {
         let row = self.channels * g.kernel[0] * sh * sw * padded;
         let above = (g.kernel[1] - 1) * g.params.dilation[1] / sh;
         let rows = (PART / row.max(1)).saturating_sub(above).clamp(1, g.output[1]);
+        // At least 8 blocks where the work allows.
+        let wanted = 8usize.div_ceil(self.images * self.groups).min((g.outputs() / 128).max(1));
+        let rows = rows.min(g.output[1].div_ceil(wanted));
         let blocks = Blocks::of_rows(self.images, g.output, rows);
         let rows = blocks.size[1];
         let count = |flat| Layout::row_vectors(rows, g.output[2], padded, lanes, flat);
