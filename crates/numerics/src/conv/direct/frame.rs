@@ -146,15 +146,26 @@ impl<'a> Frame<'a> {
         self.images * self.image + 16
     }
 
+    /// The place of the window at a row and a column of the block.
+    pub fn place(&self, image: usize, row: usize, column: usize) -> usize {
+        let [_, sh, sw] = self.g.params.stride;
+        image * self.image + row * sh * self.width + column * sw
+    }
+
+    /// The place in a window of a channel's element, of the first slice.
+    pub fn element(&self, c: usize, h: usize, w: usize) -> usize {
+        let [_, dh, dw] = self.g.params.dilation;
+        c * self.channel + h * dh * self.width + w * dw
+    }
+
     /// Adds the places of the windows of some rows and columns of a block; their rows are their
     /// numbers in the block.
     pub fn windows(&self, block: &Block, rows: Range<usize>, columns: Range<usize>, to: &mut Places) {
-        let [_, sh, sw] = self.g.params.stride;
         let (height, width) = (block.rows.len(), block.columns.len());
         for image in 0..block.images.len() {
             for h in rows.clone().map(|h| h - block.rows.start) {
                 for w in columns.clone().map(|w| w - block.columns.start) {
-                    to.push(image * self.image + h * sh * self.width + w * sw, (image * height + h) * width + w);
+                    to.push(self.place(image, h, w), (image * height + h) * width + w);
                 }
             }
         }
@@ -164,12 +175,11 @@ impl<'a> Frame<'a> {
     /// their numbers in the patch.
     pub fn elements(&self, channels: usize, taps: &Taps, to: &mut Places) {
         let [_, kh, kw] = self.g.kernel;
-        let [_, dh, dw] = self.g.params.dilation;
         for c in 0..channels {
             for d in taps[0].clone() {
                 for h in taps[1].clone() {
                     for w in taps[2].clone() {
-                        let at = c * self.channel + d * self.slice + h * dh * self.width + w * dw;
+                        let at = self.element(c, h, w) + d * self.slice;
                         to.push(at, ((c * self.g.kernel[0] + d) * kh + h) * kw + w);
                     }
                 }
