@@ -4,7 +4,7 @@
 //! Weights are packed with the output channels in the lanes, once a call; the outputs of a block are
 //! transposed when they are final.
 
-use super::frame::{Block, Blocks, Frame, Places, Taps, fill, for_alike, taps};
+use super::frame::{Block, Blocks, Frame, Places, Taps, fill, for_alike};
 use super::indexed::{Indexed, for_panels, indexed};
 use super::{Job, Sink, pitch};
 use crate::conv::patches::Geometry;
@@ -21,64 +21,78 @@ const POSITIONS: usize = 192;
 /// The longest part of a sum that is taken at once: a panel of weights stays in the L2 cache.
 const DEEP: usize = 512;
 
-/// Windows of a block that see the same elements of the kernel: what lies on zeros is left out.
+/// Outputs whose windows see the same elements of the kernel: what lies on zeros is left out.
 #[derive(Clone, Default)]
 struct Class {
-    windows: Range<usize>,
+    rows: Range<usize>,
+    columns: Range<usize>,
     elements: Range<usize>,
 }
 
 /// The most classes that are told apart.
-const CLASSES: usize = 48;
+const CLASSES: usize = 64;
 
-/// Fewer windows than that are not worth a class of their own.
+/// Fewer windows of a block than that are not worth a class of their own.
 const ALIKE: usize = 4;
 
 struct Classes {
-    windows: Places,
     elements: Places,
     all: [Class; CLASSES],
     count: usize,
 }
 
+// SAFETY: read only, once made.
+unsafe impl Sync for Classes {}
+
 impl Classes {
-    /// The classes of a block, with the elements of `channels` channels.
-    fn new(frame: &Frame<'_>, g: &Geometry, block: &Block, channels: usize) -> Classes {
-        let patch = channels * g.kernel.iter().product::<usize>();
-        let deep = taps(g, 0, block.depth);
-        let (height, width) = (block.rows.clone(), block.columns.clone());
-        let mut wide = 0;
-        for_alike(g, 2, width.clone(), |_, _| wide += 1);
+    /// The classes of all outputs, with the elements of `channels` channels.
+    fn new(frame: &Frame<'_>, g: &Geometry, blocks: &Blocks, channels: usize) -> Classes {
+        let [kd, kh, kw] = g.kernel;
+        let [images, block, _] = blocks.size;
         // Which (rows, columns, elements) there are; counted first, then kept.
-        let each = |f: &mut dyn FnMut(Range<usize>, Range<usize>, Taps)| {
-            let mut high = 0;
-            for_alike(g, 1, height.clone(), |_, _| high += 1);
-            if high * wide > CLASSES {
-                return f(height.clone(), width.clone(), [deep.clone(), 0..g.kernel[1], 0..g.kernel[2]]);
+        let each = |whole: bool, f: &mut dyn FnMut(Range<usize>, Range<usize>, Taps)| {
+            let (rows, columns) = (0..g.output[1], 0..g.output[2]);
+            if whole {
+                return f(rows, columns, [0..kd, 0..kh, 0..kw]);
             }
-            for_alike(g, 1, height.clone(), |rows, kh| {
-                if block.images.len() * rows.len() < ALIKE {
-                    return f(rows, width.clone(), [deep.clone(), kh, 0..g.kernel[2]]);
+            for_alike(g, 1, rows, |rows, down| {
+                if images * rows.len().min(block) < ALIKE {
+                    return f(rows, columns.clone(), [0..kd, down, 0..kw]);
                 }
-                for_alike(g, 2, width.clone(), |columns, kw| f(rows.clone(), columns, [deep.clone(), kh.clone(), kw]));
+                for_alike(g, 2, columns.clone(), |columns, across| {
+                    f(rows.clone(), columns, [0..kd, down.clone(), across]);
+                });
             });
         };
         let mut count = 0;
-        each(&mut |_, _, _| count += 1);
-        let (mut windows, mut elements) = (Places::new(block.len()), Places::new(count * patch));
+        each(false, &mut |_, _, _| count += 1);
+        let whole = count > CLASSES;
+        let count = if whole { 1 } else { count };
+        let mut elements = Places::new(count * channels * kd * kh * kw);
         let (mut all, mut i) = (std::array::from_fn(|_| Class::default()), 0);
-        each(&mut |rows, columns, taps| {
-            let (w, e) = (windows.len(), elements.len());
-            frame.windows(block, rows, columns, &mut windows);
+        each(whole, &mut |rows, columns, taps| {
+            let from = elements.len();
             frame.elements(channels, &taps, &mut elements);
-            all[i] = Class { windows: w..windows.len(), elements: e..elements.len() };
+            all[i] = Class { rows, columns, elements: from..elements.len() };
             i += 1;
         });
-        Classes { windows, elements, all, count }
+        Classes { elements, all, count }
     }
 
     fn iter(&self) -> impl Iterator<Item = &Class> {
         self.all[..self.count].iter()
+    }
+
+    /// The windows of a block, class by class, and where each class ends.
+    fn windows(&self, frame: &Frame<'_>, block: &Block) -> (Places, [usize; CLASSES]) {
+        let both = |a: &Range<usize>, b: &Range<usize>| a.start.max(b.start)..a.end.min(b.end);
+        let (mut windows, mut ends) = (Places::new(block.len()), [0; CLASSES]);
+        for (class, end) in self.iter().zip(&mut ends) {
+            let (rows, columns) = (both(&class.rows, &block.rows), both(&class.columns, &block.columns));
+            frame.windows(block, rows, columns, &mut windows);
+            *end = windows.len();
+        }
+        (windows, ends)
     }
 }
 
@@ -119,7 +133,7 @@ impl Job<'_> {
         let row = self.rows.next_multiple_of(lanes);
         let vectors = row / lanes;
         // At least 8 tasks where the work allows: blocks, and parts of the output channels.
-        let wanted = (self.images * g.outputs()).div_ceil(16).clamp(64, POSITIONS);
+        let wanted = (self.images * g.outputs()).div_ceil(8).clamp(64, POSITIONS);
         let blocks = Blocks::new(self.images, g.output, wanted);
         let count = self.groups * blocks.count();
         let mut panels = 0usize;
@@ -148,6 +162,7 @@ impl Job<'_> {
         let part = self.channels.div_ceil(depth.div_ceil(DEEP));
         // A single block is framed once, for all of its output channels.
         let frame = Frame::new(g, &blocks, if shared { part } else { self.channels });
+        let classes = Classes::new(&frame, g, &blocks, part);
         let step = self.groups * self.channels * g.inputs();
         let mut whole = scratch::take(if shared { 0 } else { self.groups * frame.len() });
         let whole = Shared::new(&mut whole);
@@ -168,7 +183,7 @@ impl Job<'_> {
         for_tasks(count * parts, parallel, |t| {
             let (t, mine) = (t / parts, t % parts * some..(t % parts + 1) * some);
             let (group, block) = (t % self.groups, blocks.get(t / self.groups));
-            let classes = Classes::new(&frame, g, &block, part);
+            let (windows, ends) = classes.windows(&frame, &block);
             let mut framed = scratch::take(if shared { frame.len() } else { 0 });
             let mut packed = scratch::take(if shared { 0 } else { 3 * lanes * part * kernel });
             let mut sums = scratch::take(block.len() * row);
@@ -203,11 +218,14 @@ impl Job<'_> {
                             b = packed.as_mut_ptr();
                             self.pack(isa, group, (vector, n), elements.clone(), b);
                         }
-                        for class in classes.iter() {
+                        let mut start = 0;
+                        for (class, &end) in classes.iter().zip(&ends) {
+                            let rows = &windows[start..end];
+                            start = end;
                             let count = class.elements.len() / part * channels.len();
                             let p = Indexed {
                                 a,
-                                rows: &classes.windows[class.windows.clone()],
+                                rows,
                                 columns: &classes.elements[class.elements.clone()][..count],
                                 b,
                                 b_row: n * lanes,

@@ -134,7 +134,9 @@ pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mu
     let g = &p.geometry;
     let flat = g.kernel[0] == 1 && g.input[0] == 1 && g.output[0] == 1 && g.params.padding[0] == (0, 0);
     let wasted = p.c.next_multiple_of(isa.lanes()) - p.c;
-    if !flat || g.inputs() == 0 || p.o == 0 || wasted > 4 + p.c / 4 {
+    // A stride beyond the kernel leaves positions without any sum.
+    let dense = (0..3).all(|d| g.params.stride[d] <= g.kernel[d]);
+    if !flat || !dense || g.inputs() == 0 || p.o == 0 || wasted > 4 + p.c / 4 {
         return false;
     }
     let (rows, columns) = (Axis::new(g, 1), Axis::new(g, 2));
@@ -145,25 +147,30 @@ pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mu
     let params = ConvParams { padding: [(a, 0), (b, 0), (c, 0)], ..ConvParams::default() };
     let grid = Geometry { input: g.output, kernel: reach.map(|r| r + 1), output: count, params };
     let job = Job { p, rows, columns, grid };
-    let Some(wide) = Kinds::new(&columns, 0..g.input[2]) else { return false };
-    // Kinds of the whole image: no block has more.
-    if Kinds::new(&rows, 0..g.input[1]).is_none() {
-        return false;
-    }
     assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
     assert_eq!(dx.len(), p.n * p.groups * p.c * g.inputs(), "the input's size");
-    job.run(isa, grad, w, &Shared::new(dx), &wide);
-    true
+    job.run(isa, grad, w, &Shared::new(dx))
 }
 
 impl Job<'_> {
-    fn run(&self, isa: Isa, grad: &[f32], w: &[f32], dx: &Shared<f32>, wide_kinds: &Kinds) {
+    fn run(&self, isa: Isa, grad: &[f32], w: &[f32], dx: &Shared<f32>) -> bool {
         let (p, lanes) = (self.p, isa.lanes());
         let kernel = self.rows.kernel * self.columns.kernel;
         let (depth, row) = (p.o * kernel, p.c.next_multiple_of(lanes));
         let vectors = row / lanes;
         let mut panels = 0usize;
         for_panels(vectors, |_, _| panels += 1);
+        let cell = self.rows.stride * self.columns.stride;
+        let wanted = (p.n * p.geometry.inputs()).div_ceil(16).clamp(64, POSITIONS).div_ceil(cell);
+        let [_, high, wide] = self.grid.output;
+        let blocks = if high * wide * 2 <= wanted {
+            Blocks::new(p.n, self.grid.output, wanted)
+        } else {
+            Blocks::of_rows(p.n, self.grid.output, wanted.div_ceil(wide))
+        };
+        let part = p.o.div_ceil(depth.div_ceil(DEEP));
+        let frame = Frame::new(&self.grid, &blocks, part);
+        let Some(classes) = Classes::new(self, &frame, part) else { return false };
         // Weights with the input channels in the lanes: a row for each output channel and element.
         let mut packed = scratch::take(p.groups * row * depth);
         let packed = Shared::new(&mut packed);
@@ -180,19 +187,9 @@ impl Job<'_> {
                 }
             });
         });
-        let cell = self.rows.stride * self.columns.stride;
-        let wanted = (p.n * p.geometry.inputs()).div_ceil(16).clamp(64, POSITIONS).div_ceil(cell);
-        let [_, high, wide] = self.grid.output;
-        let blocks = if high * wide * 2 <= wanted {
-            Blocks::new(p.n, self.grid.output, wanted)
-        } else {
-            Blocks::of_rows(p.n, self.grid.output, wanted.div_ceil(wide))
-        };
         let count = p.groups * blocks.count();
         let some = panels.div_ceil(8usize.div_ceil(count).min(panels));
         let parts = panels.div_ceil(some);
-        let part = p.o.div_ceil(depth.div_ceil(DEEP));
-        let frame = Frame::new(&self.grid, &blocks, part);
         let step = p.groups * p.o * p.outputs();
         let work = p.n * p.groups * p.o * p.outputs() * p.c * kernel;
         for_tasks(count * parts, work >= 1 << 16, |t| {
@@ -200,8 +197,7 @@ impl Job<'_> {
             let (group, block) = (t % p.groups, blocks.get(t / p.groups));
             let rows = self.rows.positions(block.rows.clone());
             let positions = rows.len() * self.columns.input;
-            let Some(high_kinds) = Kinds::new(&self.rows, rows.clone()) else { return };
-            let classes = Classes::new(self, &frame, &block, (&high_kinds, wide_kinds), rows.clone(), part);
+            let (windows, ends) = classes.windows(&frame, &block, rows.clone(), self.columns.input);
             let mut framed = scratch::take(frame.len());
             let mut sums = scratch::take(block.images.len() * positions * row);
             let mut done = 0..0;
@@ -224,20 +220,17 @@ impl Job<'_> {
                         }
                         done.end = p.c.min((vector + n) * lanes);
                         let b = packed.ptr().add((group * row + vector * lanes) * depth + first * kernel * n * lanes);
-                        classes.each(|windows, elements| {
-                            let p = Indexed {
-                                a: framed.as_ptr(),
-                                rows: windows,
-                                columns: &elements[..elements.len() / part * channels.len()],
-                                b,
-                                b_row: n * lanes,
-                                c: sums.as_mut_ptr().add(vector * lanes),
-                                c_row: row,
-                                vectors: n,
-                                add: first > 0,
-                            };
-                            indexed(isa, &p);
-                        });
+                        let (mut window, mut element) = (0, 0);
+                        for (end, windows_end) in classes.ends.iter().zip(ends.iter()) {
+                            let rows = &windows[window..windows_end.at as usize];
+                            let elements = &classes.elements[element..end.row as usize];
+                            (window, element) = (windows_end.at as usize, end.row as usize);
+                            let columns = &elements[..elements.len() / part * channels.len()];
+                            let c = sums.as_mut_ptr().add(vector * lanes);
+                            let (a, add) = (framed.as_ptr(), first > 0);
+                            let (b_row, c_row) = (n * lanes, row);
+                            indexed(isa, &Indexed { a, rows, columns, b, b_row, c, c_row, vectors: n, add });
+                        }
                     });
                 }
             }
@@ -251,41 +244,33 @@ impl Job<'_> {
                 }
             }
         });
+        true
     }
 }
 
-/// The positions of a block by what they see, and the elements they see.
+/// Positions by what they see, and the elements they see.
 struct Classes {
-    windows: Places,
+    high: Kinds,
+    wide: Kinds,
+    /// Those of each kind of rows, and in it of columns; and where they end.
     elements: Places,
-    /// Where the windows and the elements of each class end.
     ends: Places,
 }
 
+// SAFETY: read only, once made.
+unsafe impl Sync for Classes {}
+
 impl Classes {
-    fn new(
-        job: &Job<'_>,
-        frame: &Frame<'_>,
-        block: &Block,
-        (high, wide): (&Kinds, &Kinds),
-        rows: Range<usize>,
-        channels: usize,
-    ) -> Classes {
+    /// `None` if there are too many kinds.
+    fn new(job: &Job<'_>, frame: &Frame<'_>, channels: usize) -> Option<Classes> {
         let (down, across) = (&job.rows, &job.columns);
+        let (high, wide) = (Kinds::new(down, 0..down.input)?, Kinds::new(across, 0..across.input)?);
         let kernel = down.kernel * across.kernel;
-        let mut windows = Places::new(block.images.len() * rows.len() * across.input);
         let mut elements = Places::new(high.count * wide.count * channels * kernel);
         let mut ends = Places::new(high.count * wide.count);
         let [_, tall, broad] = job.grid.kernel;
-        for (u, ys) in high.iter() {
-            for (v, xs) in wide.iter() {
-                for i in 0..block.images.len() {
-                    for y in ys {
-                        let at = frame.place(i, y.at as usize - block.rows.start, 0);
-                        let row = (i * rows.len() + y.row as usize - rows.start) * across.input;
-                        xs.iter().for_each(|x| windows.push(at + x.at as usize, row + x.row as usize));
-                    }
-                }
+        for (u, _) in high.iter() {
+            for (v, _) in wide.iter() {
                 for c in 0..channels {
                     for (kh, up) in down.seen(u) {
                         for (kw, left) in across.seen(v) {
@@ -294,17 +279,28 @@ impl Classes {
                         }
                     }
                 }
-                ends.push(windows.len(), elements.len());
+                ends.push(0, elements.len());
             }
         }
-        Classes { windows, elements, ends }
+        Some(Classes { high, wide, elements, ends })
     }
 
-    fn each(&self, mut f: impl FnMut(&[Place], &[Place])) {
-        let (mut window, mut element) = (0, 0);
-        for end in self.ends.iter() {
-            f(&self.windows[window..end.at as usize], &self.elements[element..end.row as usize]);
-            (window, element) = (end.at as usize, end.row as usize);
+    /// The windows of a block's rows, class by class, and where each class ends.
+    fn windows(&self, frame: &Frame<'_>, block: &Block, rows: Range<usize>, width: usize) -> (Places, Places) {
+        let mut windows = Places::new(block.images.len() * rows.len() * width);
+        let mut ends = Places::new(self.ends.len());
+        for (_, ys) in self.high.iter() {
+            for (_, xs) in self.wide.iter() {
+                for i in 0..block.images.len() {
+                    for y in ys.iter().filter(|y| rows.contains(&(y.row as usize))) {
+                        let at = frame.place(i, y.at as usize - block.rows.start, 0);
+                        let row = (i * rows.len() + y.row as usize - rows.start) * width;
+                        xs.iter().for_each(|x| windows.push(at + x.at as usize, row + x.row as usize));
+                    }
+                }
+                ends.push(windows.len(), 0);
+            }
         }
+        (windows, ends)
     }
 }
