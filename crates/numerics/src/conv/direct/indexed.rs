@@ -163,7 +163,7 @@ mod tests {
                 let a = r.f32s(200);
                 let table = |r: &mut Random, n: usize| -> Vec<Place> {
                     // Rows in any order.
-                    let step = [1, 7, 11].into_iter().find(|s| n % s > 0).unwrap_or(1);
+                    let step = [1, 7, 11].into_iter().find(|&s| !n.is_multiple_of(s)).unwrap_or(1);
                     (0..n).map(|i| Place { at: r.below(100) as u32, row: (i * step % n.max(1)) as u32 }).collect()
                 };
                 let (rows, columns) = (table(&mut r, m), table(&mut r, k));

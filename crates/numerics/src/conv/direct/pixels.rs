@@ -151,8 +151,10 @@ impl Job<'_> {
                 for_panels(vectors, |vector, n| {
                     if i == mine {
                         // SAFETY: panels have places of their own.
-                        let to = unsafe { weights.ptr().add((group * row + vector * lanes) * depth) };
-                        unsafe { self.pack(isa, group, (vector, n), 0..depth, to) };
+                        unsafe {
+                            let to = weights.ptr().add((group * row + vector * lanes) * depth);
+                            self.pack(isa, group, (vector, n), 0..depth, to);
+                        }
                     }
                     i += 1;
                 });
