@@ -11,6 +11,7 @@ mod direct;
 mod fast;
 mod patches;
 mod then;
+mod turn;
 mod winograd;
 
 pub use fast::conv_forward_fused;

@@ -496,7 +496,9 @@ mod fused;
 pub use fused::gemm_fused;
 mod then;
 mod tile;
+
 pub use then::{Finished, gemm_then, product_then};
+pub(crate) use tile::{Panel, pack_panel};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Convolution where every channel has its own kernel: planes are handled directly.
 
+mod channels;
 mod planes;
 
 use super::ConvParams;
@@ -9,6 +10,7 @@ use crate::epilogue::Epilogue;
 use crate::lanes::PARALLEL_WORK;
 use crate::simd::Isa;
 use crate::tasks::for_chunks;
+use channels::Plan;
 
 /// For every kernel element, and every output row it reaches, calls `f` with the element's
 /// number, the range of the output and the first position of the input; the input advances by
@@ -114,12 +116,20 @@ pub(super) fn forward_f32(
     y: &mut [f32],
     e: &Epilogue<'_>,
 ) -> bool {
+    if let Some(plan) = Plan::forward(g, isa.lanes()).filter(|_| channels * 2 >= isa.lanes()) {
+        channels::run(isa, &plan, channels, x, w, y, e);
+        return true;
+    }
     planes::forward(isa, g, channels, x, w, false, (1, 1), y, e)
 }
 
 /// The gradient for the input by vectors: a convolution of the gradient, with zeros between its
 /// elements where there are strides, with turned kernels.
 pub(super) fn input_grad_f32(isa: Isa, g: &Geometry, channels: usize, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    if let Some(plan) = Plan::backward(g, isa.lanes()).filter(|_| channels * 2 >= isa.lanes()) {
+        channels::run(isa, &plan, channels, grad, w, dx, &Epilogue::default());
+        return true;
+    }
     let stride = g.params.stride;
     // More zeros than that, and going from element to element is faster.
     if stride[0] != 1 || stride[1] > 2 || stride[2] > 2 {

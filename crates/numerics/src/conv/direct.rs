@@ -1,25 +1,31 @@
-//! Convolution in `f32` as matrix products over unrolled patches, in blocks that stay in the L2
-//! cache.
+//! Convolution in `f32` by direct sums.
 //!
-//! A block is some columns (output positions, over all images) of the patch matrix. It is gathered
-//! in the order the kernel reads it, multiplied with the weights as they lie, and written to its
-//! place while hot. Kernels of one element read the input itself.
-//!
-//! The gradient for the input is the same thing with turned kernels: each residue of the positions
-//! modulo the stride sees a kernel of its own (every second element of it, say) with unit stride,
-//! so that every position is written once and nothing is added up in memory.
+//! Patches are read where they lie in a padded copy of a part of the images: with output channels in
+//! the lanes ([`pixels`]), or output positions where channels are few ([`rows`]). Kernels of one
+//! element read the input itself; few columns of many channels are gathered first and multiplied
+//! with the weights as they lie.
 
+mod frame;
 mod gather;
+mod indexed;
+mod phases;
+mod pixels;
+mod residues;
+mod rows;
+mod spread;
+mod strips;
+mod taps;
 mod weight;
 
+use super::Problem;
 use super::patches::Geometry;
-use super::{ConvParams, Problem};
 use crate::epilogue::Epilogue;
 use crate::micro::{Product, product};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::{Shared, for_tasks};
 use gather::gather;
+pub(super) use residues::input_grad;
 pub(super) use weight::weight_grad;
 
 /// Numbers of a block of the patch matrix.
@@ -57,104 +63,6 @@ pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32]
     Job { images, groups, channels: p.c, rows: p.o, geometry, x, weights: w, sink }.run(isa);
 }
 
-/// One axis of the gradient for the input, for one residue of its (padded) positions.
-#[derive(Clone, Copy)]
-struct Part {
-    /// The kernel's elements: `from + step * j` for `j < taps`, of which the last comes first.
-    from: usize,
-    step: usize,
-    taps: usize,
-    dilation: usize,
-    pad: usize,
-    /// The first position, and how many there are.
-    first: usize,
-    count: usize,
-}
-
-impl Part {
-    /// `None` where this method cannot be used: padding beyond the kernel.
-    fn new(g: &Geometry, d: usize, residue: usize) -> Option<Part> {
-        let (s, dilation, kernel) = (g.params.stride[d], g.params.dilation[d], g.kernel[d]);
-        let pad = g.params.padding[d].0;
-        let taps = kernel.saturating_sub(residue).div_ceil(s);
-        // Padded positions s * u + residue that are inside the input.
-        let low = pad.saturating_sub(residue).div_ceil(s);
-        let high = (pad + g.input[d]).saturating_sub(residue).div_ceil(s);
-        let count = high.saturating_sub(low);
-        let reach = (taps.max(1) - 1) * dilation;
-        let first = (s * low + residue).checked_sub(pad)?;
-        Some(Part { from: residue, step: s, taps, dilation, pad: reach.checked_sub(low)?, first, count })
-    }
-}
-
-/// The gradient for the input; `false` where it cannot be had this way.
-pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
-    let g = &p.geometry;
-    let stride = g.params.stride;
-    if (0..3).any(|d| stride[d] > 1 && g.params.dilation[d] > 1) {
-        return false;
-    }
-    // With few channels to write or few columns, packing the weights anew costs more than it saves.
-    if p.c < 8 || p.n * p.outputs() < 256 {
-        return false;
-    }
-    let mut jobs = Vec::new();
-    for residue in super::patches::kernel_elements(stride) {
-        let parts = [0, 1, 2].map(|d| Part::new(g, d, residue[d]));
-        let [Some(a), Some(b), Some(c)] = parts else { return false };
-        jobs.push([a, b, c]);
-    }
-    assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
-    assert_eq!(dx.len(), p.n * p.groups * p.c * g.inputs(), "the input's size");
-    if jobs.iter().any(|parts| parts.iter().any(|p| p.taps == 0)) {
-        dx.fill(0.0);
-    }
-    let kernel: usize = g.kernel.iter().product();
-    let no_epilogue = Epilogue::default();
-    for parts in jobs {
-        let taps = parts.map(|p| p.taps);
-        let (size, outputs) = (taps.iter().product::<usize>(), parts.map(|p| p.count));
-        if size == 0 || outputs.contains(&0) {
-            continue;
-        }
-        // Weights of this residue: rows are input channels, turned kernels of each output channel.
-        let depth = p.o * size;
-        let mut weights = scratch::take(p.groups * p.c * depth);
-        let offsets: Vec<usize> = super::patches::kernel_elements(taps)
-            .map(|j| [0, 1, 2].map(|d| parts[d].from + parts[d].step * (taps[d] - 1 - j[d])))
-            .map(|k| (k[0] * g.kernel[1] + k[1]) * g.kernel[2] + k[2])
-            .collect();
-        let packed = Shared::new(&mut weights);
-        for_tasks(p.groups * p.c, p.groups * p.c * depth >= 1 << 14, |t| {
-            let (group, c) = (t / p.c, t % p.c);
-            // SAFETY: tasks write different rows.
-            let row = unsafe { std::slice::from_raw_parts_mut(packed.ptr().add(t * depth), depth) };
-            for (o, to) in row.chunks_exact_mut(size).enumerate() {
-                let from = &w[((group * p.o + o) * p.c + c) * kernel..][..kernel];
-                to.iter_mut().zip(&offsets).for_each(|(to, &k)| *to = from[k]);
-            }
-        });
-        let params = ConvParams {
-            stride: [1; 3],
-            padding: parts.map(|p| (p.pad, 0)),
-            dilation: parts.map(|p| p.dilation),
-            groups: p.groups,
-        };
-        let geometry = Geometry { input: g.output, kernel: taps, output: outputs, params };
-        let y = Shared::new(dx);
-        let sink = if stride == [1; 3] {
-            Sink::Planes { y, epilogue: &no_epilogue }
-        } else {
-            Sink::Spread { y, size: g.input, first: parts.map(|p| p.first), stride }
-        };
-        let (images, groups) = (p.n, p.groups);
-        let job =
-            Job { images, groups, channels: p.o, rows: p.c, geometry: &geometry, x: grad, weights: &weights, sink };
-        job.run(isa);
-    }
-    true
-}
-
 impl Job<'_> {
     /// Rows of the patch matrix.
     fn depth(&self) -> usize {
@@ -170,6 +78,18 @@ impl Job<'_> {
         assert_eq!(self.weights.len(), self.groups * self.rows * depth, "the weights' size");
         let parallel = columns * self.groups * self.rows * depth.max(1) >= 1 << 16;
         let direct = self.geometry.is_pointwise() && positions >= 48;
+        if !direct && depth > 0 {
+            // Patches are read where they lie, unless there are too few columns.
+            let pixels = self.cost_by_pixels(isa);
+            let layout = self.layout(isa);
+            let dense = (0..3).all(|d| self.geometry.params.stride[d] <= self.geometry.kernel[d]);
+            let rows = (dense && columns >= 48 && depth <= 1024).then(|| self.cost_by_rows(&layout));
+            match (pixels, rows) {
+                (Some(pixels), rows) if rows.is_none_or(|rows| pixels <= rows) => return self.by_pixels(isa, parallel),
+                (_, Some(_)) => return self.by_rows(isa, &layout, parallel),
+                (_, None) => {}
+            }
+        }
         if columns <= 512 && !direct && self.rows >= 32 {
             // Few columns: gather them all, then split the rows.
             let pitch = pitch(columns);
@@ -283,15 +203,8 @@ impl Job<'_> {
             unsafe {
                 p.c = y.ptr().add(at);
                 product(isa, &p);
-                if !epilogue.is_none() {
-                    for r in 0..rows.len() {
-                        let at = at + r * positions;
-                        if !epilogue.is_only_then() {
-                            finish(isa, epilogue, channel + r, y.ptr().add(at), at, count, y.ptr());
-                        }
-                        epilogue.call(image * channels + channel + r, position..position + count, y.ptr().add(at));
-                    }
-                }
+                let plane = image * channels + channel;
+                self.finish_rows(isa, channel, rows.len(), plane, position..position + count, y, epilogue);
             }
             return;
         }
@@ -300,6 +213,55 @@ impl Job<'_> {
         (p.c, p.c_row) = (c.as_mut_ptr(), row);
         // SAFETY: the buffer has a row for each row of the block.
         unsafe { product(isa, &p) };
+        self.write(isa, group, rows, first, count, &c, row);
+    }
+
+    /// The epilogue of some positions of neighbouring channels, whose sums are in their places.
+    ///
+    /// # Safety
+    ///
+    /// The channels' planes are inside the output, and these positions are this thread's.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn finish_rows(
+        &self,
+        isa: Isa,
+        channel: usize,
+        count: usize,
+        plane: usize,
+        positions: std::ops::Range<usize>,
+        y: &Shared<f32>,
+        epilogue: &Epilogue<'_>,
+    ) {
+        if epilogue.is_none() {
+            return;
+        }
+        for r in 0..count {
+            let at = (plane + r) * self.geometry.outputs() + positions.start;
+            // SAFETY: by the caller's promise.
+            unsafe {
+                let numbers = y.ptr().add(at);
+                if !epilogue.is_only_then() {
+                    finish(isa, epilogue, channel + r, numbers, at, positions.len(), y.ptr());
+                }
+                epilogue.call(plane + r, positions.clone(), numbers);
+            }
+        }
+    }
+
+    /// Writes a block of outputs, with a row for each channel, to its place.
+    #[allow(clippy::too_many_arguments)]
+    fn write(
+        &self,
+        isa: Isa,
+        group: usize,
+        rows: std::ops::Range<usize>,
+        first: usize,
+        count: usize,
+        c: &[f32],
+        row: usize,
+    ) {
+        let positions = self.geometry.outputs();
+        let (channels, channel) = (self.groups * self.rows, group * self.rows + rows.start);
         self.stretches(first, count, |image, position, n, at| {
             for r in 0..rows.len() {
                 let from = &c[r * row + at..][..n];

@@ -76,7 +76,7 @@ pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mu
 /// The gradient for the weights, if there is a fast algorithm for it.
 pub(super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) -> bool {
     assert_eq!(dw.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
-    if let Some(plan) = winograd_plan(p).filter(Plan::pays) {
+    if let Some(plan) = winograd_plan(p).filter(Plan::pays_for_weights) {
         for (group, dw) in dw.chunks_exact_mut(p.o * p.c * 9).enumerate() {
             winograd::weight_grad(isa, &Plan { group: (group, p.groups), ..plan }, x, grad, dw);
         }

@@ -174,6 +174,81 @@ fn f32_in_groups() {
 }
 
 #[test]
+fn f32_of_all_kernels_and_strides() {
+    // Kernel, stride, dilation, front and back padding of height and width.
+    let kernels = [
+        ([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)]),
+        ([3, 3], [2, 2], [1, 1], [(1, 1), (1, 1)]),
+        ([3, 3], [2, 1], [1, 1], [(0, 2), (1, 0)]),
+        ([5, 5], [1, 1], [1, 1], [(2, 2), (2, 2)]),
+        ([5, 3], [2, 3], [1, 1], [(2, 1), (0, 1)]),
+        ([7, 7], [2, 2], [1, 1], [(3, 3), (3, 3)]),
+        ([3, 3], [1, 1], [2, 3], [(2, 2), (3, 3)]),
+        ([1, 7], [1, 1], [1, 1], [(0, 0), (3, 3)]),
+        ([4, 4], [4, 4], [1, 1], [(0, 0), (0, 0)]),
+        ([1, 1], [2, 2], [1, 1], [(0, 0), (0, 0)]),
+        // Windows that see nothing but zeros.
+        ([2, 2], [1, 1], [1, 1], [(4, 0), (0, 5)]),
+    ];
+    // Images, height and width, groups, and channels of a group: few and many on either side, few
+    // and many columns.
+    let sizes = [
+        (1, (13, 17), 1, 5, 33),
+        (5, (9, 6), 1, 40, 20),
+        (2, (20, 23), 3, 4, 4),
+        (1, (6, 7), 2, 70, 48),
+        (3, (16, 15), 1, 3, 64),
+        (1, (8, 230), 1, 6, 17),
+    ];
+    for (i, (kernel, stride, dilation, padding)) in kernels.into_iter().enumerate() {
+        for (j, (n, (h, w), groups, c, o)) in sizes.into_iter().enumerate() {
+            let p = ConvParams {
+                stride: [1, stride[0], stride[1]],
+                padding: [(0, 0), padding[0], padding[1]],
+                dilation: [1, dilation[0], dilation[1]],
+                groups,
+            };
+            let weight = [o * groups, c, 1, kernel[0], kernel[1]];
+            check_f32((i * 10 + j) as u64, [n, c * groups, 1, h, w], weight, &p);
+        }
+    }
+}
+
+#[test]
+fn f32_in_three_dimensions() {
+    let p = ConvParams { padding: [(1, 1), (1, 0), (2, 1)], stride: [1, 1, 2], ..ConvParams::default() };
+    check_f32(1, [2, 6, 4, 9, 11], [33, 6, 3, 3, 3], &p);
+    check_f32(2, [1, 40, 3, 8, 8], [16, 40, 2, 3, 5], &ConvParams { stride: [2, 2, 2], ..p });
+    check_f32(3, [2, 12, 5, 9, 9], [12, 3, 3, 3, 3], &ConvParams { groups: 4, ..p });
+}
+
+#[test]
+fn f32_depthwise_of_small_planes() {
+    for (i, (k, stride, dilation, (h, w), channels)) in [
+        (3, 1, 1, (7, 7), 40),
+        (5, 1, 1, (7, 5), 16),
+        (7, 1, 1, (7, 7), 17),
+        (3, 2, 1, (14, 13), 33),
+        (5, 2, 1, (8, 14), 9),
+        (3, 1, 2, (6, 9), 20),
+        (5, 3, 2, (13, 13), 19),
+        (2, 2, 1, (4, 4), 16),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let pad = (k - 1) * dilation / 2;
+        let p = ConvParams {
+            padding: [(0, 0), (pad, pad), (pad, pad + 1)],
+            stride: [1, stride, stride],
+            dilation: [1, dilation, dilation],
+            groups: channels,
+        };
+        check_f32(i as u64, [3, channels, 1, h, w], [channels, 1, 1, k, k], &p);
+    }
+}
+
+#[test]
 fn f32_depthwise_of_all_kernels() {
     for (i, (k, stride, dilation)) in
         [(3, 1, 1), (5, 1, 1), (7, 1, 1), (4, 1, 1), (3, 2, 1), (5, 2, 1), (3, 1, 2), (7, 2, 1), (3, 3, 1)]
@@ -210,6 +285,9 @@ fn threads_do_not_change_a_bit() {
         ([9, 32, 1, 15, 16], [40, 32, 1, 3, 3], ConvParams { stride: [1, 2, 2], ..pad }),
         ([9, 3, 1, 28, 28], [20, 3, 1, 5, 5], ConvParams::default()),
         ([2, 64, 1, 8, 8], [96, 64, 1, 1, 1], ConvParams { stride: [1, 2, 2], ..ConvParams::default() }),
+        ([1, 32, 1, 8, 9], [200, 32, 1, 5, 5], ConvParams::default()),
+        ([3, 24, 1, 40, 40], [24, 4, 1, 3, 3], ConvParams { groups: 6, ..pad }),
+        ([9, 64, 1, 7, 7], [64, 1, 1, 3, 3], ConvParams { groups: 64, ..pad }),
     ];
     let mut r = Random(9);
     for (x, w, p) in cases {

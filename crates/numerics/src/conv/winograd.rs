@@ -59,18 +59,44 @@ impl Plan {
         self.images * self.tiles().0 * self.tiles().1
     }
 
-    /// Whether this should take less time than a product with unrolled patches: counted cycles of
-    /// a core with 16 lanes. The transforms' costs are estimates, not fitted.
+    /// Whether this should take less time than direct sums.
     pub fn pays(&self) -> bool {
-        if self.pad.0 > 2 || self.pad.1 > 2 || self.inner < 8 || self.outer < 8 || self.total() == 0 {
-            return false;
-        }
-        let vectors = self.total().div_ceil(16);
-        let mixing = POINTS * vectors * self.inner * self.outer;
-        let transforms = (self.inner + self.outer) * vectors * 300 + self.inner * self.outer * 30;
-        let positions = (self.images * self.output.0 * self.output.1).div_ceil(16);
-        let direct = 9 * positions * self.inner * (self.outer + 3);
-        (mixing + transforms) * 11 < direct * 10
+        let reads = if self.outer < 16 { 20 } else { 40 } * self.inner;
+        self.fits() && self.cycles() < self.direct(self.outer) + self.positions() * reads as f64
+    }
+
+    /// The same for the gradient of the weights.
+    pub fn pays_for_weights(&self) -> bool {
+        // Output channels are in the lanes there.
+        self.fits() && self.cycles() < self.direct(self.outer.next_multiple_of(16))
+    }
+
+    fn fits(&self) -> bool {
+        self.pad.0 <= 2 && self.pad.1 <= 2 && self.inner >= 8 && self.outer >= 8 && self.total() > 0
+    }
+
+    /// Vectors of output positions.
+    fn positions(&self) -> f64 {
+        (self.images * self.output.0 * self.output.1).div_ceil(16) as f64
+    }
+
+    /// Cycles of a core with 16 lanes, fitted to measurements.
+    fn cycles(&self) -> f64 {
+        let (inner, outer, vectors) = (self.inner as f64, self.outer as f64, self.total().div_ceil(16) as f64);
+        let mixing = POINTS as f64 * vectors * inner * outer * 1.1;
+        mixing + (inner + outer) * (vectors * 650.0 + self.images as f64 * 150.0) + inner * outer * 18.0
+    }
+
+    /// Cycles of direct sums of `outer` channels, which leave out zeros around the image.
+    fn direct(&self, outer: usize) -> f64 {
+        let inside = |output: usize, input: usize, pad: usize| {
+            let below = (output + 2).saturating_sub(pad + input);
+            1.0 - (pad * (pad + 1) + below * (below + 1)) as f64 / (6 * output) as f64
+        };
+        let rows = inside(self.output.0, self.input.0, self.pad.0);
+        let columns = if self.images >= 4 { inside(self.output.1, self.input.1, self.pad.1) } else { 1.0 };
+        let sums = 9.3 * (self.inner * outer) as f64 * rows * columns;
+        self.positions() * (sums + 14.0 * self.outer as f64)
     }
 
     /// Calls `f` with the pieces of `count` rows of tiles from `first` on that lie in one image:

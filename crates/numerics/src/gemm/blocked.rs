@@ -109,7 +109,7 @@ impl Blocked {
         let b = self.b.wrapping_add(part.start * self.b_steps.0 + columns.start * self.b_steps.1);
         let panel = Panel { depth: part.len(), columns: columns.len(), b, steps: self.b_steps };
         // SAFETY: the panel is inside the operand; the rest is the caller's promise.
-        unsafe { pack_panel(self.isa, &panel, to) }
+        unsafe { pack_panel(self.isa, &panel, to, columns.len().next_multiple_of(self.lanes())) }
     }
 
     /// Some rows of a panel's columns, a part of the sum. `b` is where it was packed.

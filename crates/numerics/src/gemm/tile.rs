@@ -112,7 +112,7 @@ dispatch! {
 
 /// A panel of `B`: `depth` rows of up to three vectors, and where it lies.
 #[derive(Clone, Copy)]
-pub(super) struct Panel {
+pub(crate) struct Panel {
     pub depth: usize,
     pub columns: usize,
     pub b: *const f32,
@@ -121,9 +121,8 @@ pub(super) struct Panel {
 }
 
 #[inline(always)]
-unsafe fn pack_body<S: Simd>(p: &Panel, to: *mut f32) {
+unsafe fn pack_body<S: Simd>(p: &Panel, to: *mut f32, row: usize) {
     let vectors = p.columns.div_ceil(S::LANES);
-    let row = vectors * S::LANES;
     let last = p.columns - (vectors - 1) * S::LANES;
     // SAFETY: the caller gives a panel inside `B` and room for whole vectors of each row.
     unsafe {
@@ -168,10 +167,10 @@ unsafe fn pack_body<S: Simd>(p: &Panel, to: *mut f32) {
     }
 }
 dispatch! {
-    /// Copies a panel to rows of whole vectors, one after the other, with zeros beyond its columns.
+    /// Copies a panel to rows of whole vectors, `row` apart, with zeros beyond its columns.
     ///
     /// # Safety
     ///
     /// The panel's elements may be read, and there is room at `to`.
-    pub(super) unsafe fn pack_panel = pack_body(p: &Panel, to: *mut f32)
+    pub(crate) unsafe fn pack_panel = pack_body(p: &Panel, to: *mut f32, row: usize)
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// `to[i] = from[i * stride]`; up to a vector behind the last number is overwritten.
 #[inline(always)]
-unsafe fn copy<S: Simd>(from: *const f32, stride: usize, to: *mut f32, n: usize) {
+pub(super) unsafe fn copy<S: Simd>(from: *const f32, stride: usize, to: *mut f32, n: usize) {
     // SAFETY: the caller gives `n` numbers to read, and room for a vector more.
     unsafe {
         let mut i = 0;
@@ -49,7 +49,7 @@ unsafe fn copy<S: Simd>(from: *const f32, stride: usize, to: *mut f32, n: usize)
 
 /// Zeros, up to a whole vector.
 #[inline(always)]
-unsafe fn zero<S: Simd>(to: *mut f32, n: usize) {
+pub(super) unsafe fn zero<S: Simd>(to: *mut f32, n: usize) {
     for i in (0..n).step_by(S::LANES) {
         // SAFETY: the caller gives room for a vector more.
         unsafe { S::store(to.add(i), S::zero()) }

@@ -5,9 +5,8 @@
 //! element), and what is transposed first is the smaller gradient.
 
 use super::super::Problem;
-use super::super::patches::Geometry;
-use super::gather::gather;
-use super::{BLOCK, pitch};
+use super::pitch;
+use super::taps::Tables;
 use crate::micro::{Product, product};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
@@ -126,13 +125,14 @@ impl<'a> Job<'a> {
         g: *const f32,
         sums: *mut f32,
         add: bool,
+        tables: Option<&Tables<'_>>,
     ) {
-        let geometry: &Geometry = &self.p.geometry;
+        let geometry = &self.p.geometry;
         let inputs = geometry.inputs();
         let from = (image * self.p.groups + group) * self.p.c;
         let x = &self.x[(from + channels.start) * inputs..(from + channels.end) * inputs];
         let depth = channels.len() * self.kernel;
-        let mut p = Product {
+        let p = Product {
             m: depth,
             n: self.p.o.next_multiple_of(isa.lanes()).min(self.row),
             k: self.positions,
@@ -144,23 +144,12 @@ impl<'a> Job<'a> {
             c_row: self.row,
             add,
         };
-        if geometry.is_pointwise() {
+        let Some(tables) = tables else {
             // SAFETY: the caller's promise; the input's planes are the patches.
             return unsafe { product(isa, &p) };
-        }
-        let block = (BLOCK / depth.max(1)).clamp(64, 1024);
-        let row = pitch(block.min(self.positions));
-        let mut patches = scratch::take(depth * row);
-        for first in (0..self.positions).step_by(block) {
-            let count = block.min(self.positions - first);
-            // SAFETY: the buffer has a row for each kernel element of the channels.
-            unsafe {
-                gather(isa, geometry, x, channels.len(), first..first + count, patches.as_mut_ptr(), row);
-                (p.a, p.a_steps, p.k) = (patches.as_ptr(), (row, 1), count);
-                (p.b, p.add) = (g.add(first * self.row), add || first > 0);
-                product(isa, &p);
-            }
-        }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { tables.add(isa, x, 0..channels.len(), g, sums, self.row, p.n.div_ceil(isa.lanes()), add) }
     }
 
     /// Threads take channels; each goes through all images in order.
@@ -173,6 +162,7 @@ impl<'a> Job<'a> {
         // At least 8 tasks, of whole tiles of the kernel where there are many channels.
         let part = (256 / self.kernel).clamp(1, p.c.div_ceil(8).max(1));
         let parts = p.c.div_ceil(part);
+        let tables = (!p.geometry.is_pointwise()).then(|| Tables::new(&p.geometry, part));
         for first in (0..p.n).step_by(together) {
             let images = together.min(p.n - first);
             for_tasks(images * p.groups, self.parallel(), |t| {
@@ -187,7 +177,7 @@ impl<'a> Job<'a> {
                     let sums = sums.ptr().add((group * self.depth + from * self.kernel) * self.row);
                     for i in 0..images {
                         let g = g.ptr().add((i * p.groups + group) * size);
-                        self.add(isa, first + i, group, channels.clone(), g, sums, first + i > 0);
+                        self.add(isa, first + i, group, channels.clone(), g, sums, first + i > 0, tables.as_ref());
                     }
                 }
             });
@@ -203,6 +193,7 @@ impl<'a> Job<'a> {
         let size = p.groups * self.depth * self.row;
         let mut partial = scratch::take(parts * size);
         let shared = Shared::new(&mut partial);
+        let tables = (!p.geometry.is_pointwise()).then(|| Tables::new(&p.geometry, p.c));
         for_tasks(parts, self.parallel(), |t| {
             let mut g = scratch::take(self.positions * self.row);
             for image in t * together..p.n.min((t + 1) * together) {
@@ -211,7 +202,7 @@ impl<'a> Job<'a> {
                     unsafe {
                         self.transpose(isa, image, group, g.as_mut_ptr());
                         let sums = shared.ptr().add(t * size + group * self.depth * self.row);
-                        self.add(isa, image, group, 0..p.c, g.as_ptr(), sums, image > t * together);
+                        self.add(isa, image, group, 0..p.c, g.as_ptr(), sums, image > t * together, tables.as_ref());
                     }
                 }
             }

@@ -1,0 +1,112 @@
+//! The gradient for the input as convolutions with turned kernels: each residue of the positions
+//! modulo the stride sees a kernel of its own (every second element of it, say) with unit stride, so
+//! that every position is written once and nothing is added up in memory.
+
+use super::{Job, Sink, spread};
+use crate::conv::patches::Geometry;
+use crate::conv::{ConvParams, Problem};
+use crate::epilogue::Epilogue;
+use crate::scratch;
+use crate::simd::Isa;
+use crate::tasks::{Shared, for_tasks};
+
+/// One axis of the gradient for the input, for one residue of its (padded) positions.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The kernel's elements: `from + step * j` for `j < taps`, of which the last comes first.
+    from: usize,
+    step: usize,
+    taps: usize,
+    dilation: usize,
+    pad: usize,
+    /// The first position, and how many there are.
+    first: usize,
+    count: usize,
+}
+
+impl Part {
+    /// `None` where this method cannot be used: padding beyond the kernel.
+    fn new(g: &Geometry, d: usize, residue: usize) -> Option<Part> {
+        let (s, dilation, kernel) = (g.params.stride[d], g.params.dilation[d], g.kernel[d]);
+        let pad = g.params.padding[d].0;
+        let taps = kernel.saturating_sub(residue).div_ceil(s);
+        // Padded positions s * u + residue that are inside the input.
+        let low = pad.saturating_sub(residue).div_ceil(s);
+        let high = (pad + g.input[d]).saturating_sub(residue).div_ceil(s);
+        let count = high.saturating_sub(low);
+        let reach = (taps.max(1) - 1) * dilation;
+        let first = (s * low + residue).checked_sub(pad)?;
+        Some(Part { from: residue, step: s, taps, dilation, pad: reach.checked_sub(low)?, first, count })
+    }
+}
+
+/// The gradient for the input; `false` where it cannot be had this way.
+pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    let g = &p.geometry;
+    let stride = g.params.stride;
+    // With few channels to write or few columns, packing the weights anew costs more than it saves.
+    if (p.c < 8 && p.groups == 1) || p.n * p.outputs() < 256 {
+        return false;
+    }
+    if stride != [1; 3] && spread::input_grad(isa, p, grad, w, dx) {
+        return true;
+    }
+    if (0..3).any(|d| stride[d] > 1 && g.params.dilation[d] > 1) {
+        return false;
+    }
+    let mut jobs = Vec::new();
+    for residue in crate::conv::patches::kernel_elements(stride) {
+        let parts = [0, 1, 2].map(|d| Part::new(g, d, residue[d]));
+        let [Some(a), Some(b), Some(c)] = parts else { return false };
+        jobs.push([a, b, c]);
+    }
+    assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
+    assert_eq!(dx.len(), p.n * p.groups * p.c * g.inputs(), "the input's size");
+    if jobs.iter().any(|parts| parts.iter().any(|p| p.taps == 0)) {
+        dx.fill(0.0);
+    }
+    let kernel: usize = g.kernel.iter().product();
+    let no_epilogue = Epilogue::default();
+    for parts in jobs {
+        let taps = parts.map(|p| p.taps);
+        let (size, outputs) = (taps.iter().product::<usize>(), parts.map(|p| p.count));
+        if size == 0 || outputs.contains(&0) {
+            continue;
+        }
+        // Weights of this residue: rows are input channels, turned kernels of each output channel.
+        let depth = p.o * size;
+        let mut weights = scratch::take(p.groups * p.c * depth);
+        let offsets: Vec<usize> = crate::conv::patches::kernel_elements(taps)
+            .map(|j| [0, 1, 2].map(|d| parts[d].from + parts[d].step * (taps[d] - 1 - j[d])))
+            .map(|k| (k[0] * g.kernel[1] + k[1]) * g.kernel[2] + k[2])
+            .collect();
+        let packed = Shared::new(&mut weights);
+        for_tasks(p.groups * p.c, p.groups * p.c * depth >= 1 << 14, |t| {
+            let (group, c) = (t / p.c, t % p.c);
+            // SAFETY: tasks write different rows.
+            let row = unsafe { std::slice::from_raw_parts_mut(packed.ptr().add(t * depth), depth) };
+            for (o, to) in row.chunks_exact_mut(size).enumerate() {
+                let from = &w[((group * p.o + o) * p.c + c) * kernel..][..kernel];
+                to.iter_mut().zip(&offsets).for_each(|(to, &k)| *to = from[k]);
+            }
+        });
+        let params = ConvParams {
+            stride: [1; 3],
+            padding: parts.map(|p| (p.pad, 0)),
+            dilation: parts.map(|p| p.dilation),
+            groups: p.groups,
+        };
+        let geometry = Geometry { input: g.output, kernel: taps, output: outputs, params };
+        let y = Shared::new(dx);
+        let sink = if stride == [1; 3] {
+            Sink::Planes { y, epilogue: &no_epilogue }
+        } else {
+            Sink::Spread { y, size: g.input, first: parts.map(|p| p.first), stride }
+        };
+        let (images, groups) = (p.n, p.groups);
+        let job =
+            Job { images, groups, channels: p.o, rows: p.c, geometry: &geometry, x: grad, weights: &weights, sink };
+        job.run(isa);
+    }
+    true
+}

@@ -1,0 +1,306 @@
+//! The gradient for the input of strided convolutions: positions of all residues modulo the stride
+//! together, with input channels in the lanes.
+//!
+//! Input position `u` (padding included) `= s q + r` gets weight `k` times gradient `o` where
+//! `u = s o + d k`: so `o = q - (d k - r) / s` for those `k` for which that is a whole number. On the
+//! grid of the `q` this is a convolution of unit stride, of which every residue sees some elements.
+
+use super::frame::{Block, Blocks, Frame, Places, fill};
+use super::indexed::{Indexed, Place, for_panels, indexed};
+use crate::conv::patches::Geometry;
+use crate::conv::turn::turn;
+use crate::conv::{ConvParams, Problem};
+use crate::scratch;
+use crate::simd::Isa;
+use crate::tasks::{Shared, for_tasks};
+use std::ops::Range;
+
+/// Input positions of a block.
+const POSITIONS: usize = 192;
+
+/// The longest part of a sum that is taken at once.
+const DEEP: usize = 512;
+
+/// The most kinds of rows or columns that are told apart.
+const KINDS: usize = 16;
+
+/// One axis of the problem.
+#[derive(Clone, Copy)]
+struct Axis {
+    stride: usize,
+    dilation: usize,
+    kernel: usize,
+    pad: usize,
+    input: usize,
+    output: usize,
+}
+
+impl Axis {
+    fn new(g: &Geometry, d: usize) -> Axis {
+        let p = &g.params;
+        let (input, output) = (g.input[d], g.output[d]);
+        Axis { stride: p.stride[d], dilation: p.dilation[d], kernel: g.kernel[d], pad: p.padding[d].0, input, output }
+    }
+
+    /// How far the sums reach back on the grid.
+    fn reach(&self) -> usize {
+        (self.kernel - 1) * self.dilation / self.stride
+    }
+
+    /// The grid's first place, and how many there are.
+    fn grid(&self) -> (usize, usize) {
+        let first = self.pad / self.stride;
+        (first, (self.pad + self.input - 1) / self.stride - first + 1)
+    }
+
+    /// The positions that belong to places of the grid.
+    fn positions(&self, grid: Range<usize>) -> Range<usize> {
+        let at = |q: usize| ((q + self.grid().0) * self.stride).saturating_sub(self.pad).min(self.input);
+        at(grid.start)..at(grid.end)
+    }
+
+    /// The place of a position on the grid.
+    fn place(&self, u: usize) -> usize {
+        (u + self.pad) / self.stride - self.grid().0
+    }
+
+    /// The elements of the kernel that a position sees, and how far back the gradient of each lies.
+    fn seen(&self, u: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let a = *self;
+        let (q, r) = ((u + a.pad) / a.stride, (u + a.pad) % a.stride);
+        (0..a.kernel).filter_map(move |k| {
+            let back = (k * a.dilation).checked_sub(r).filter(|b| b % a.stride == 0)? / a.stride;
+            q.checked_sub(back).filter(|&o| o < a.output)?;
+            Some((k, back))
+        })
+    }
+
+    fn alike(&self, a: usize, b: usize) -> bool {
+        (a + self.pad) % self.stride == (b + self.pad) % self.stride && self.seen(a).eq(self.seen(b))
+    }
+}
+
+/// Positions along an axis by kind: those that see the same elements of the kernel.
+struct Kinds {
+    /// Places on the grid, and positions.
+    places: Places,
+    /// A position of each kind, and where the kind's places end.
+    kinds: [(usize, usize); KINDS],
+    count: usize,
+}
+
+// SAFETY: read only, once made.
+unsafe impl Sync for Kinds {}
+
+impl Kinds {
+    /// `None` if there are too many kinds.
+    fn new(axis: &Axis, positions: Range<usize>) -> Option<Kinds> {
+        let (mut kinds, mut count) = ([(0, 0); KINDS], 0);
+        for u in positions.clone() {
+            if !kinds[..count].iter().any(|&(kind, _)| axis.alike(kind, u)) {
+                kinds.get_mut(count)?.0 = u;
+                count += 1;
+            }
+        }
+        let mut places = Places::new(positions.len());
+        for (kind, end) in &mut kinds[..count] {
+            positions.clone().filter(|&u| axis.alike(*kind, u)).for_each(|u| places.push(axis.place(u), u));
+            *end = places.len();
+        }
+        Some(Kinds { places, kinds, count })
+    }
+
+    /// A position of each kind, and the places of that kind.
+    fn iter(&self) -> impl Iterator<Item = (usize, &[Place])> {
+        let mut from = 0;
+        self.kinds[..self.count].iter().map(move |&(kind, end)| {
+            let places = &self.places[from..end];
+            from = end;
+            (kind, places)
+        })
+    }
+}
+
+/// The problem, on the grid.
+struct Job<'a> {
+    p: &'a Problem,
+    rows: Axis,
+    columns: Axis,
+    grid: Geometry,
+}
+
+/// The gradient for the input; `false` where it cannot or should not be had this way.
+pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    let g = &p.geometry;
+    let flat = g.kernel[0] == 1 && g.input[0] == 1 && g.output[0] == 1 && g.params.padding[0] == (0, 0);
+    let wasted = p.c.next_multiple_of(isa.lanes()) - p.c;
+    // A stride beyond the kernel leaves positions without any sum.
+    let dense = (0..3).all(|d| g.params.stride[d] <= g.kernel[d]);
+    if !flat || !dense || g.inputs() == 0 || p.o == 0 || wasted > 4 + p.c / 4 {
+        return false;
+    }
+    let (rows, columns) = (Axis::new(g, 1), Axis::new(g, 2));
+    let reach = [0, rows.reach(), columns.reach()];
+    let (first, count) = ([0, rows.grid().0, columns.grid().0], [1, rows.grid().1, columns.grid().1]);
+    let pad = [0, 1, 2].map(|d| reach[d].checked_sub(first[d]));
+    let [Some(a), Some(b), Some(c)] = pad else { return false };
+    let params = ConvParams { padding: [(a, 0), (b, 0), (c, 0)], ..ConvParams::default() };
+    let grid = Geometry { input: g.output, kernel: reach.map(|r| r + 1), output: count, params };
+    let job = Job { p, rows, columns, grid };
+    assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
+    assert_eq!(dx.len(), p.n * p.groups * p.c * g.inputs(), "the input's size");
+    job.run(isa, grad, w, &Shared::new(dx))
+}
+
+impl Job<'_> {
+    fn run(&self, isa: Isa, grad: &[f32], w: &[f32], dx: &Shared<f32>) -> bool {
+        let (p, lanes) = (self.p, isa.lanes());
+        let kernel = self.rows.kernel * self.columns.kernel;
+        let (depth, row) = (p.o * kernel, p.c.next_multiple_of(lanes));
+        let vectors = row / lanes;
+        let mut panels = 0usize;
+        for_panels(vectors, |_, _| panels += 1);
+        let cell = self.rows.stride * self.columns.stride;
+        let wanted = (p.n * p.geometry.inputs()).div_ceil(16).clamp(64, POSITIONS).div_ceil(cell);
+        let [_, high, wide] = self.grid.output;
+        let blocks = if high * wide * 2 <= wanted {
+            Blocks::new(p.n, self.grid.output, wanted)
+        } else {
+            Blocks::of_rows(p.n, self.grid.output, wanted.div_ceil(wide))
+        };
+        let part = p.o.div_ceil(depth.div_ceil(DEEP));
+        let frame = Frame::new(&self.grid, &blocks, part);
+        let Some(classes) = Classes::new(self, &frame, part) else { return false };
+        // Weights with the input channels in the lanes: a row for each output channel and element.
+        let mut packed = scratch::take(p.groups * row * depth);
+        let packed = Shared::new(&mut packed);
+        for_tasks(p.groups * p.o, w.len() >= 1 << 14, |t| {
+            let (group, o) = (t / p.o, t % p.o);
+            for_panels(vectors, |vector, n| {
+                let from = vector * lanes;
+                let count = (p.c - from).min(n * lanes);
+                // SAFETY: the matrix is inside the weights, and tasks write different rows.
+                unsafe {
+                    let to = packed.ptr().add((group * row + from) * depth + o * kernel * n * lanes);
+                    let from = w[(t * p.c + from) * kernel..][..count * kernel].as_ptr();
+                    turn(isa, count, kernel, from, kernel, to, n * lanes);
+                }
+            });
+        });
+        let count = p.groups * blocks.count();
+        let some = panels.div_ceil(8usize.div_ceil(count).min(panels));
+        let parts = panels.div_ceil(some);
+        let step = p.groups * p.o * p.outputs();
+        let work = p.n * p.groups * p.o * p.outputs() * p.c * kernel;
+        for_tasks(count * parts, work >= 1 << 16, |t| {
+            let (t, mine) = (t / parts, t % parts * some..(t % parts + 1) * some);
+            let (group, block) = (t % p.groups, blocks.get(t / p.groups));
+            let rows = self.rows.positions(block.rows.clone());
+            let positions = rows.len() * self.columns.input;
+            let (windows, ends) = classes.windows(&frame, &block, rows.clone(), self.columns.input);
+            let mut framed = scratch::take(frame.len());
+            let mut sums = scratch::take(block.images.len() * positions * row);
+            let mut done = 0..0;
+            for first in (0..p.o).step_by(part) {
+                let channels = first..p.o.min(first + part);
+                let from = group * p.o;
+                // SAFETY: the frame has this length, and places in it are those of its windows; the
+                // buffers have a row for each element and position.
+                unsafe {
+                    let (from, end) = (from + channels.start, from + channels.end);
+                    fill(isa, &frame, &block, grad, step, from..end, framed.as_mut_ptr());
+                    let mut i = 0;
+                    for_panels(vectors, |vector, n| {
+                        i += 1;
+                        if !mine.contains(&(i - 1)) {
+                            return;
+                        }
+                        if i - 1 == mine.start {
+                            done.start = vector * lanes;
+                        }
+                        done.end = p.c.min((vector + n) * lanes);
+                        let b = packed.ptr().add((group * row + vector * lanes) * depth + first * kernel * n * lanes);
+                        let (mut window, mut element) = (0, 0);
+                        for (end, windows_end) in classes.ends.iter().zip(ends.iter()) {
+                            let rows = &windows[window..windows_end.at as usize];
+                            let elements = &classes.elements[element..end.row as usize];
+                            (window, element) = (windows_end.at as usize, end.row as usize);
+                            let columns = &elements[..elements.len() / part * channels.len()];
+                            let c = sums.as_mut_ptr().add(vector * lanes);
+                            let (a, add) = (framed.as_ptr(), first > 0);
+                            let (b_row, c_row) = (n * lanes, row);
+                            indexed(isa, &Indexed { a, rows, columns, b, b_row, c, c_row, vectors: n, add });
+                        }
+                    });
+                }
+            }
+            for (i, image) in block.images.clone().enumerate() {
+                let plane = (image * p.groups + group) * p.c + done.start;
+                // SAFETY: tasks write different rows or channels of the images.
+                unsafe {
+                    let from = sums.as_ptr().add(i * positions * row + done.start);
+                    let to = dx.ptr().add(plane * p.geometry.inputs() + rows.start * self.columns.input);
+                    turn(isa, positions, done.len(), from, row, to, p.geometry.inputs());
+                }
+            }
+        });
+        true
+    }
+}
+
+/// Positions by what they see, and the elements they see.
+struct Classes {
+    high: Kinds,
+    wide: Kinds,
+    /// Those of each kind of rows, and in it of columns; and where they end.
+    elements: Places,
+    ends: Places,
+}
+
+// SAFETY: read only, once made.
+unsafe impl Sync for Classes {}
+
+impl Classes {
+    /// `None` if there are too many kinds.
+    fn new(job: &Job<'_>, frame: &Frame<'_>, channels: usize) -> Option<Classes> {
+        let (down, across) = (&job.rows, &job.columns);
+        let (high, wide) = (Kinds::new(down, 0..down.input)?, Kinds::new(across, 0..across.input)?);
+        let kernel = down.kernel * across.kernel;
+        let mut elements = Places::new(high.count * wide.count * channels * kernel);
+        let mut ends = Places::new(high.count * wide.count);
+        let [_, tall, broad] = job.grid.kernel;
+        for (u, _) in high.iter() {
+            for (v, _) in wide.iter() {
+                for c in 0..channels {
+                    for (kh, up) in down.seen(u) {
+                        for (kw, left) in across.seen(v) {
+                            let at = frame.element(c, tall - 1 - up, broad - 1 - left);
+                            elements.push(at, c * kernel + kh * across.kernel + kw);
+                        }
+                    }
+                }
+                ends.push(0, elements.len());
+            }
+        }
+        Some(Classes { high, wide, elements, ends })
+    }
+
+    /// The windows of a block's rows, class by class, and where each class ends.
+    fn windows(&self, frame: &Frame<'_>, block: &Block, rows: Range<usize>, width: usize) -> (Places, Places) {
+        let mut windows = Places::new(block.images.len() * rows.len() * width);
+        let mut ends = Places::new(self.ends.len());
+        for (_, ys) in self.high.iter() {
+            for (_, xs) in self.wide.iter() {
+                for i in 0..block.images.len() {
+                    for y in ys.iter().filter(|y| rows.contains(&(y.row as usize))) {
+                        let at = frame.place(i, y.at as usize - block.rows.start, 0);
+                        let row = (i * rows.len() + y.row as usize - rows.start) * width;
+                        xs.iter().for_each(|x| windows.push(at + x.at as usize, row + x.row as usize));
+                    }
+                }
+                ends.push(windows.len(), 0);
+            }
+        }
+        (windows, ends)
+    }
+}
