@@ -79,8 +79,12 @@ impl Functions {
             return out;
         }
         let (cols, order) = (m.k.cols(), m.k.order);
-        let all =
-            |from: usize, to: usize| m.passes.0[from..to].iter().zip(m.passes.1[from..to].iter().map(Vec::as_slice));
+        // The hardware follows a stream that nothing interrupts better than we do: 64 MiB are summed in 0.70 ms, with lines
+        // asked for 2 KiB ahead in 0.97. Rows that several passes visit do interrupt it.
+        let visits = m.passes.0.iter().filter(|p| !p.elems.is_empty()).count();
+        let none: &[Ahead] = &[];
+        let ahead = |s: usize| if visits > 1 && cols <= order.chunk { &m.passes.1[s][..] } else { none };
+        let all = |from: usize, to: usize| (from..to).map(|s| (&m.passes.0[s], ahead(s)));
         let make = |from: usize, to: usize, over: Over, n: usize| {
             let cursors = (&m.cursors.all[..], &m.cursors.of[..]);
             Outline { k: m.k, cursors, cached: m.cached, passes: all(from, to).collect(), over, n }.compile()
