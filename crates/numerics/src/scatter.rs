@@ -323,31 +323,19 @@ pub fn select_rows<T: Copy + Send + Sync>(
         &src[from * l.inner..][..l.inner]
     };
     let rows = l.outer * index.len();
-    let row = |(p, out): (usize, &mut [T])| {
-        // Rows are anywhere: ask for one early. (Stores past the cache were slower at 25 MB.)
-        if p + 2 < rows {
-            prefetch(at(p + 2));
+    let (together, parallel) = ((PARALLEL_WORK / l.inner).max(1), out.len() >= 4 * PARALLEL_WORK && l.inner >= 16);
+    let stream = size_of_val(out) >= copy::STREAM_BYTES;
+    for_chunks(out, together * l.inner, 1, parallel, |(t, out)| {
+        let first = t * together;
+        for (p, out) in (first..).zip(out.chunks_mut(l.inner)) {
+            // Rows are anywhere: the next one is asked for while this one is copied.
+            copy::row(at(p), if p + 1 < rows { at(p + 1) } else { &[] }, out, stream);
         }
-        out.copy_from_slice(at(p));
-    };
-    let parallel = out.len() >= 4 * PARALLEL_WORK && l.inner >= 16;
-    for_chunks(out, l.inner, PARALLEL_WORK / l.inner, parallel, row);
+        copy::seen();
+    });
     Ok(())
 }
 
-/// Asks for the beginning of `row`, which will be read soon; the hardware finds the rest.
-fn prefetch<T>(row: &[T]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in 0..(size_of_val(row) / 64).min(8) {
-        // SAFETY: a prefetch is a hint for any address; this one is inside the row.
-        unsafe {
-            let at = row.as_ptr().cast::<i8>().add(64 * line);
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at);
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = row;
-}
-
+mod copy;
 #[cfg(test)]
 mod tests;

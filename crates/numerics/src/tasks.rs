@@ -27,8 +27,8 @@ impl<T> Shared<T> {
     }
 }
 
-/// Runs tasks `0..count`, over as many threads as the current rayon pool has if `parallel`; they
-/// are taken in order.
+/// Runs tasks `0..count`, over as many threads as the current rayon pool has if `parallel`. Each
+/// thread takes tasks of its own part in order, then what is left of the others'.
 ///
 /// Threads that helped wait for more awake for a moment, so that a loop of a few microseconds can
 /// be shared. A task that calls this runs its own tasks by itself. What a task panics with, the

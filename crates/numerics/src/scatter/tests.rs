@@ -144,3 +144,21 @@ fn large_row_updates_match_small_ones() {
     }
     assert_eq!(dst, expected);
 }
+
+#[test]
+fn large_selections_written_past_the_caches() {
+    for inner in [48, 50, 4096] {
+        let l = Lanes { outer: 1, n: 300, inner };
+        let src: Vec<f32> = (0..l.len()).map(|i| i as f32).collect();
+        let index: Vec<i64> = (0..copy::STREAM_BYTES / 4 / inner + 1).map(|i| (i * 7919 % 300) as i64).collect();
+        let mut room = vec![-1.0f32; index.len() * inner + 16];
+        let skip = room.as_ptr().align_offset(64);
+        let (before, out) = room.split_at_mut(skip);
+        let (out, after) = out.split_at_mut(index.len() * inner);
+        select_rows(l, &src, &index, out, Negative::Reject).unwrap();
+        for (row, &i) in out.chunks(inner).zip(&index) {
+            assert_eq!(row, &src[i as usize * inner..][..inner]);
+        }
+        assert!(before.iter().chain(after.iter()).all(|&x| x == -1.0));
+    }
+}

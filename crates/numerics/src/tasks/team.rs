@@ -5,7 +5,10 @@
 //! a pause; to a thread that looks for it, 0.3 us. So helpers keep looking for [`AWAKE`] after
 //! their last piece of work, giving way to others meanwhile, and sleep only then.
 //!
-//! The caller works too, and tasks are taken one by one: a helper that comes late costs nothing.
+//! The caller works too, and tasks are taken one by one: a helper that comes late costs nothing. Each
+//! thread begins with a share of its own, the same part of the tasks whenever their number is the
+//! same, so that it finds in its caches what it left there the last time; when its share is done, it
+//! takes from the ends of the others'. Sums over 64 MiB: 1.5 ms from one counter, 0.9 from shares.
 
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,13 +31,21 @@ const INSIDE: u64 = (1 << 16) - 1;
 const OPEN: u64 = 1 << 16;
 const NUMBER: u64 = 1 << 17;
 
+/// The most shares that tasks are split into; more threads than this have one in common.
+const SHARES: usize = 64;
+
+/// A share's bits: its next task, and above it the task after its last.
+const NEXT: u64 = (1 << 32) - 1;
+const END: u64 = 1 << 32;
+
 type Task<'a> = &'a (dyn Fn(usize) + Sync);
 
 #[derive(Clone, Copy)]
 struct Job {
     /// Lives until the job is closed and nobody is inside.
     task: Task<'static>,
-    count: usize,
+    /// Shares that the tasks are split into.
+    shares: usize,
     /// Helpers with a number below this take part.
     helpers: usize,
 }
@@ -47,7 +58,7 @@ struct Team {
     /// Held by the thread whose job runs: how many helpers there are.
     owner: Mutex<usize>,
     state: Line<AtomicU64>,
-    next: Line<AtomicUsize>,
+    shares: [Line<AtomicU64>; SHARES],
     job: UnsafeCell<Option<Job>>,
     panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
     asleep: AtomicUsize,
@@ -62,7 +73,7 @@ unsafe impl Sync for Team {}
 static TEAM: Team = Team {
     owner: Mutex::new(0),
     state: Line(AtomicU64::new(0)),
-    next: Line(AtomicUsize::new(0)),
+    shares: [const { Line(AtomicU64::new(0)) }; SHARES],
     job: UnsafeCell::new(None),
     panic: Mutex::new(None),
     asleep: AtomicUsize::new(0),
@@ -88,6 +99,9 @@ fn cores() -> usize {
 /// Runs tasks `0..count` on up to `threads` threads; `false`, and nothing done, where another
 /// thread's job is running.
 pub(super) fn run(threads: usize, count: usize, task: Task<'_>) -> bool {
+    if count as u64 > NEXT {
+        return false;
+    }
     let Ok(mut helpers) = TEAM.owner.try_lock() else { return false };
     let wanted = threads.min(count).saturating_sub(1).min(INSIDE as usize / 2);
     while *helpers < wanted {
@@ -99,11 +113,15 @@ pub(super) fn run(threads: usize, count: usize, task: Task<'_>) -> bool {
         }
         *helpers += 1;
     }
-    TEAM.next.0.store(0, Ordering::Relaxed);
+    let shares = (wanted + 1).min(SHARES);
+    for (n, share) in TEAM.shares.iter().take(shares).enumerate() {
+        let (from, to) = (count as u64 * n as u64 / shares as u64, count as u64 * (n as u64 + 1) / shares as u64);
+        share.0.store(to * END + from, Ordering::Relaxed);
+    }
     // SAFETY: the reference is used by helpers inside the open job only, and `Close` waits for them.
     let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
     // SAFETY: the last job was closed and left by everyone, and this thread owns the team.
-    unsafe { *TEAM.job.get() = Some(Job { task, count, helpers: wanted }) };
+    unsafe { *TEAM.job.get() = Some(Job { task, shares, helpers: wanted }) };
     // Orders the job before the opening, and the opening before the look at who sleeps.
     TEAM.state.0.fetch_add(NUMBER + OPEN, Ordering::SeqCst);
     let close = Close { alone: threads > cores() };
@@ -111,7 +129,7 @@ pub(super) fn run(threads: usize, count: usize, task: Task<'_>) -> bool {
         drop(TEAM.sleep.lock().unwrap_or_else(PoisonError::into_inner));
         TEAM.wake.notify_all();
     }
-    work(task, count);
+    work(task, &TEAM.shares[..shares], 0);
     drop(close);
     let panic = TEAM.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
     drop(helpers);
@@ -121,23 +139,33 @@ pub(super) fn run(threads: usize, count: usize, task: Task<'_>) -> bool {
     true
 }
 
-/// Takes tasks until there are none; what one of them panics with is kept for the owner.
-fn work(task: Task<'_>, count: usize) {
+/// Takes tasks until there are none, those of share `own` first; what one of them panics with is kept
+/// for the owner.
+fn work(task: Task<'_>, shares: &[Line<AtomicU64>], own: usize) {
     BUSY.set(true);
     let done = catch_unwind(AssertUnwindSafe(|| {
-        loop {
-            let i = TEAM.next.0.fetch_add(1, Ordering::Relaxed);
-            if i >= count {
-                break;
-            }
+        while let Some(i) = take(shares, own) {
             task(i);
         }
     }));
     BUSY.set(false);
     if let Err(payload) = done {
-        TEAM.next.0.store(count, Ordering::Relaxed);
+        shares.iter().for_each(|share| share.0.store(0, Ordering::Relaxed));
         TEAM.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
     }
+}
+
+/// The first task that is left of share `own`, or the last that is left of another.
+fn take(shares: &[Line<AtomicU64>], own: usize) -> Option<usize> {
+    (0..shares.len()).find_map(|n| {
+        let share = &shares[(own + n) % shares.len()].0;
+        let less = |s: u64| {
+            let (next, end) = (s & NEXT, s / END);
+            (next < end).then(|| if n == 0 { s + 1 } else { s - END })
+        };
+        let before = share.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
+        Some((if n == 0 { before & NEXT } else { before / END - 1 }) as usize)
+    })
 }
 
 /// Closes the job and waits for those inside.
@@ -173,7 +201,8 @@ fn help(number: usize) {
             if let Some(job) = unsafe { *TEAM.job.get() }
                 && number < job.helpers
             {
-                work(job.task, job.count);
+                let own = (number + 1) % job.shares;
+                work(job.task, &TEAM.shares[..job.shares], own);
             }
         }
         TEAM.state.0.fetch_sub(1, Ordering::AcqRel);

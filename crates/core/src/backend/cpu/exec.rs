@@ -87,8 +87,17 @@ pub fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + S
 /// As [`run`].
 pub unsafe fn run_units(p: &Program, bases: Bases<'_>, params: &[Scalar], from: usize, to: usize) -> Result<()> {
     with_task(p, bases, params, |t| {
-        // SAFETY: the caller's promise.
-        (from..to).try_for_each(|u| unsafe { t.unit(p.points_of(u)) })
+        let mut u = from;
+        while u < to {
+            // SAFETY: the caller's promise.
+            unsafe {
+                u += match t.whole_units(u, to) {
+                    0 => t.unit(p.points_of(u)).map(|()| 1)?,
+                    done => done,
+                }
+            }
+        }
+        Ok(())
     })
 }
 
@@ -113,7 +122,7 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
                     for past in &p.passes[..=s] {
                         t.row_values(past, n, from == 0 && std::ptr::eq(past, pass))?;
                     }
-                    (from..to).try_for_each(|c| t.whole_chunk(s, n, c, &mut parts))
+                    t.chunks(s, n, from..to, &mut parts)
                 }
             })?;
             Ok(parts)
@@ -257,7 +266,7 @@ impl Task<'_> {
             let mut parts = std::mem::take(&mut self.m.parts);
             parts.clear();
             // SAFETY: the caller's promise.
-            unsafe { (0..chunks).try_for_each(|c| self.whole_chunk(s, n, c, &mut parts))? };
+            unsafe { self.chunks(s, n, 0..chunks, &mut parts)? };
             combine(p, pass, n, &mut parts);
             self.restore(pass, n, &parts);
             self.m.parts = parts;
@@ -296,6 +305,9 @@ impl Task<'_> {
         let (from, to) = (c * chunk, ((c + 1) * chunk).min(p.cols));
         let per = self.acc_len(n);
         self.clear_accumulators(pass, n, per);
+        // SAFETY: the caller's promise.
+        let done = unsafe { self.whole_points(s, n, from, to, per) };
+        let from = from + done;
         if let Some(nests) = &p.nests {
             // SAFETY: the caller's promise.
             unsafe { self.nest(&nests[s], n, from, to, per) };

@@ -21,6 +21,7 @@ mod program;
 mod reduce;
 mod runs;
 mod transfer;
+mod whole;
 
 use super::{Backend, Executable, Limits, Matmul, Slot};
 use crate::{

@@ -1,8 +1,9 @@
 //! Where no loops of machine code can be made: all calls stay calls.
 
 use super::{
-    micro::{Ahead, Micro, Src},
-    program::Style,
+    micro::{Ahead, Cursor, Micro, Src},
+    program::{Pass, Style},
+    whole::{Over, Place},
 };
 use crate::kernel::{Kernel, Val};
 
@@ -68,4 +69,57 @@ pub fn with_loops(_: &Context<'_>, list: &[Micro], _: &[Ahead], _: &mut Vec<Loop
 /// Nobody asks.
 pub fn still(k: &Kernel, _: Style, _: &[bool]) -> Vec<bool> {
     vec![false; k.insts.len()]
+}
+
+/// Whether loops can be made here.
+pub fn available() -> bool {
+    false
+}
+
+/// Where the places would begin in a function's table.
+pub const FIRST_PLACE: usize = 2;
+
+/// There is none.
+#[derive(Debug)]
+pub struct Whole {
+    /// Where its pointers begin.
+    pub places: Vec<Place>,
+    /// What a row is.
+    pub over: Over,
+    /// Elements of a row.
+    pub n: usize,
+}
+
+impl Whole {
+    /// Nobody asks.
+    pub fn light(&self) -> bool {
+        false
+    }
+
+    /// # Safety
+    /// There is no function to run.
+    pub unsafe fn call(&self, _: &mut [usize; POINTERS], _: impl Fn(Val) -> u32, _: usize) {}
+}
+
+/// What a compiler of functions would know.
+pub struct Outline<'a> {
+    /// The kernel.
+    pub k: &'a Kernel,
+    /// Its cursors, and the one of each load and store.
+    pub cursors: (&'a [Cursor], &'a [Option<usize>]),
+    /// Values whose register holds a whole row.
+    pub cached: &'a [bool],
+    /// The passes to be done for a row, with what each should fetch ahead.
+    pub passes: Vec<(&'a Pass, &'a [Ahead])>,
+    /// What is a row.
+    pub over: Over,
+    /// Elements of a row.
+    pub n: usize,
+}
+
+impl Outline<'_> {
+    /// Nothing is known.
+    pub fn compile(&self) -> Option<Whole> {
+        None
+    }
 }

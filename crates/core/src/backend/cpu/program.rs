@@ -12,6 +12,7 @@ use super::{
     jit,
     micro::{self, Blocks, Compiler, Cursor, Micro},
     nest,
+    whole::{Functions, Made},
 };
 use crate::{
     DType,
@@ -104,6 +105,8 @@ pub struct Program {
     pub direct: Vec<Option<Val>>,
     /// The passes, where all of them are loops of machine code.
     pub nests: Option<Vec<nest::Nest>>,
+    /// Functions of machine code for parts of it.
+    pub functions: Functions,
     /// Set where the whole kernel is a transposing copy.
     pub transposition: Option<super::copy::Transposition>,
 }
@@ -141,7 +144,7 @@ impl Program {
         if lines.iter().flatten().any(|line| (NEST_LINE..LONG_LINE).contains(line)) {
             // One line a block costs little where nothing but loops runs for it, and nothing is copied.
             let program = Program::with(kernel.clone(), NEST_LINE);
-            if program.nests.is_some() {
+            if program.nests.is_some() || program.functions.units.is_some() {
                 return program;
             }
         }
@@ -247,8 +250,8 @@ impl Program {
         let still = jit::still(&kernel, style, &micro::filled(&kernel, &cursors));
         let context = jit::Context { k: &kernel, style, cached: &cached, still: &still };
         let ahead = micro::prefetches(&kernel, style, &cursors, &passes);
-        for (pass, ahead) in passes.iter_mut().zip(ahead) {
-            pass.calls = jit::with_loops(&context, &pass.plain, &ahead, &mut loops);
+        for (pass, ahead) in passes.iter_mut().zip(&ahead) {
+            pass.calls = jit::with_loops(&context, &pass.plain, ahead, &mut loops);
         }
         let (touched, mut called) = touched(&kernel, &passes, &loops);
         if style == Style::Columns {
@@ -278,6 +281,17 @@ impl Program {
         let transposition = super::copy::Transposition::of(&kernel);
         let reseek =
             blocks == Blocks::Across || passes.iter().flat_map(|p| &p.calls).any(|m| matches!(m, Micro::Other(_)));
+        let made = Made {
+            k: &kernel,
+            cursors: &cursors,
+            style,
+            blocks,
+            passes: (&passes, &ahead),
+            cached: &cached,
+            unit,
+            inner,
+        };
+        let functions = Functions::new(&made);
         let cursors = cursors.all;
         let nests = if reseek { None } else { nest::nests(&kernel, style, &passes, &cursors, &loops, block, cols) };
         if nests.is_some() && style == Style::Rows {
@@ -312,6 +326,7 @@ impl Program {
             work,
             direct,
             nests,
+            functions,
             transposition,
             kernel,
         }

@@ -11,7 +11,10 @@ use crate::{
     kernel::{InstKind, Val, oracle::Cell},
     op::{ReduceOp, block::Isa},
 };
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    ops::Range,
+    sync::{Mutex, MutexGuard},
+};
 
 /// Registers of finished reductions: for each chunk, each reduction of a pass, each map point, eight bytes or less.
 pub struct Parts {
@@ -50,6 +53,14 @@ impl Parts {
     pub fn clear(&mut self) {
         self.words.clear();
         self.chunks = 0;
+    }
+
+    /// Room for the parts of `chunks` more chunks, of so many numbers each.
+    pub fn more(&mut self, chunks: usize, each: usize) -> &mut [u64] {
+        let at = self.words.len();
+        self.words.resize(at + chunks * each, 0);
+        self.chunks += chunks;
+        &mut self.words[at..]
     }
 
     /// The chunks of `other` after those of this.
@@ -92,11 +103,23 @@ pub fn combine(p: &Program, pass: &Pass, n: usize, parts: &mut Parts) {
 }
 
 impl Task<'_> {
+    /// Chunks of a pass, their reductions finished and added to the parts.
+    ///
+    /// # Safety
+    /// As [`super::exec::run`].
+    pub(super) unsafe fn chunks(&mut self, s: usize, n: usize, which: Range<usize>, out: &mut Parts) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let done = self.whole_chunks(s, which.start, which.end, out);
+            (which.start + done..which.end).try_for_each(|c| self.whole_chunk(s, n, c, out))
+        }
+    }
+
     /// One chunk of a pass, its reductions finished and added to the parts.
     ///
     /// # Safety
     /// As [`super::exec::run`].
-    pub(super) unsafe fn whole_chunk(&mut self, s: usize, n: usize, c: usize, out: &mut Parts) -> Result<()> {
+    unsafe fn whole_chunk(&mut self, s: usize, n: usize, c: usize, out: &mut Parts) -> Result<()> {
         let pass = &self.p.passes[s];
         // SAFETY: the caller's promise.
         unsafe { self.chunk(s, n, c)? };

@@ -35,16 +35,18 @@ pub enum Rm {
 }
 
 /// Opcode maps of the EVEX prefix.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Map {
     /// 0F
     M0F = 1,
     /// 0F 38
     M38 = 2,
+    /// 0F 3A
+    M3A = 3,
 }
 
 /// An instruction: map, mandatory prefix, opcode.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Op(pub Map, pub u8, pub u8);
 
 /// Loads.
@@ -73,8 +75,10 @@ pub const OR: Op = Op(Map::M0F, 0, 0x56);
 pub const XOR: Op = Op(Map::M0F, 0, 0x57);
 /// Integer sum of lanes.
 pub const ADD_I32: Op = Op(Map::M0F, 1, 0xfe);
-/// Integer difference of lanes.
-pub const SUB_I32: Op = Op(Map::M0F, 1, 0xfa);
+/// `a` times two to the power of `b`, rounded once.
+pub const SCALE: Op = Op(Map::M38, 1, 0x2c);
+/// Writes the first lane to the place of one float.
+pub const MOV_ONE: Op = Op(Map::M0F, 2, 0x11);
 /// `dst = dst * a + b` with one rounding.
 pub const FMA213: Op = Op(Map::M38, 1, 0xa8);
 /// Second where the mask is set, first elsewhere.
@@ -85,6 +89,10 @@ pub const BROADCAST: Op = Op(Map::M38, 1, 0x18);
 pub const WIDEN_BYTES: Op = Op(Map::M38, 1, 0x31);
 /// Mask of the lanes where both have a bit.
 pub const TEST: Op = Op(Map::M38, 1, 0x27);
+/// Quarters of both operands, by an immediate.
+const QUARTERS: Op = Op(Map::M3A, 1, 0x23);
+/// Lanes within quarters, by an immediate.
+const WITHIN: Op = Op(Map::M3A, 1, 0x04);
 const COMPARE: Op = Op(Map::M0F, 0, 0xc2);
 /// With an immediate count: extension 6 shifts left, 4 right with the sign.
 const SHIFT: Op = Op(Map::M0F, 1, 0x72);
@@ -119,8 +127,8 @@ impl Asm {
         let (x, b3, bcst) = match b {
             Rm::Reg(r) => (r >> 4 & 1, r >> 3 & 1, 0),
             Rm::Stream(g, _) | Rm::Bytes(g, _) => (0, g.0 >> 3, 0),
-            // A broadcast load is an instruction of its own with a scalar operand: no bit for it.
-            Rm::Broadcast(g, _) => (0, g.0 >> 3, (opcode != BROADCAST.2 || map as u8 != Map::M38 as u8) as u8),
+            // Instructions of one float have a scalar operand: no bit for it.
+            Rm::Broadcast(g, _) => (0, g.0 >> 3, (op != BROADCAST && op != MOV_ONE) as u8),
         };
         let inv = |bit: u8| (bit ^ 1) & 1;
         self.code.push(0x62);
@@ -155,6 +163,18 @@ impl Asm {
         // The destination sits where other instructions have their first operand.
         self.op(SHIFT, if left { 6 } else { 4 }, dst, Rm::Reg(src), Under::All);
         self.code.push(count);
+    }
+
+    /// `dst = src` with lane `i + far` in the place of lane `i`, for the lanes below `far` (8, 4, 2 or 1).
+    pub fn fold_lanes(&mut self, far: u8, dst: Zmm, src: Zmm) {
+        let (op, a, how) = match far {
+            8 => (QUARTERS, src, 0b01_00_11_10),
+            4 => (QUARTERS, src, 0b10_11_00_01),
+            2 => (WITHIN, 0, 0b01_00_11_10),
+            _ => (WITHIN, 0, 0b10_11_00_01),
+        };
+        self.op(op, dst, a, Rm::Reg(src), Under::All);
+        self.code.push(how);
     }
 
     /// Fetches the cache line at `[base + 4 * rdi + bytes]`.
@@ -209,6 +229,35 @@ impl Asm {
     /// Compares rdi with rsi.
     pub fn compare_offset(&mut self) {
         self.code.extend([0x48, 0x39, 0xf7]);
+    }
+
+    /// Compares rdi with a number.
+    pub fn compare_with(&mut self, elements: u32) {
+        self.code.extend([0x48, 0x81, 0xff]);
+        self.code.extend(elements.to_le_bytes());
+    }
+
+    /// `rdx = rdi`.
+    pub fn table_to_rdx(&mut self) {
+        self.code.extend([0x48, 0x89, 0xfa]);
+    }
+
+    /// `[rdx + 8 * index] += bytes`.
+    pub fn move_pointer(&mut self, index: usize, bytes: i32) {
+        self.code.extend([0x48, 0x81, 0x82]);
+        self.code.extend((8 * index as u32).to_le_bytes());
+        self.code.extend(bytes.to_le_bytes());
+    }
+
+    /// `k1` from `[rdx + 8 * index]`.
+    pub fn load_mask(&mut self, index: usize) {
+        self.code.extend([0xc5, 0xf8, 0x90, 0x8a]);
+        self.code.extend((8 * index as u32).to_le_bytes());
+    }
+
+    /// `rsi -= 1`, for a jump that tests it.
+    pub fn count_down(&mut self) {
+        self.code.extend([0x48, 0xff, 0xce]);
     }
 
     /// Tests rdx.

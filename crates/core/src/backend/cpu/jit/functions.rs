@@ -1,7 +1,7 @@
 //! The elementwise rows that a loop can hold, as vector operations: the same operations in the same order as the scalar
 //! functions of `gradus-math`, so the same bits. A test compares them over all kinds of floats.
 
-use super::build::{Arith, Body, V, Vop};
+use super::body::{Arith, Body, V, Vop};
 use gradus_math::f32::coefficients as co;
 
 const LT: u8 = 0x11;
@@ -102,17 +102,10 @@ fn exp(b: &mut Body, x: V) -> V {
     let square = b.two(Arith::Mul, r, r);
     let p = b.push(Vop::Fma(square, q, r));
     let p = b.two(Arith::Add, p, one);
-    // Times 2^n in two steps, so that subnormal results are rounded once.
-    let (magic, bias) = (b.push(Vop::Const(co::MAGIC.to_bits())), b.push(Vop::Const(127)));
-    let n = b.two(Arith::SubI, k, magic);
-    let h = b.push(Vop::Shift(false, n, 1));
-    let up = b.two(Arith::AddI, h, bias);
-    let up = b.push(Vop::Shift(true, up, 23));
-    let rest = b.two(Arith::SubI, n, h);
-    let rest = b.two(Arith::AddI, rest, bias);
-    let rest = b.push(Vop::Shift(true, rest, 23));
-    let p = b.two(Arith::Mul, p, up);
-    b.two(Arith::Mul, p, rest)
+    // Times 2^n, rounded once as by two multiplications.
+    let magic = b.number(co::MAGIC);
+    let n = b.two(Arith::Sub, k, magic);
+    b.two(Arith::Scale, p, n)
 }
 
 fn sigmoid(b: &mut Body, x: V) -> V {

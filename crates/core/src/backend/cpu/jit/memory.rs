@@ -1,6 +1,6 @@
 //! Memory that can be executed: written first, then sealed.
 
-/// A function: a table of pointers, elements in whole groups of 64, and the mask of what is left.
+/// A function: a table of pointers; then elements in whole groups of 64 and the mask of what is left, or rows.
 pub type Code = unsafe extern "sysv64" fn(table: *const usize, whole: usize, rest: u64);
 
 /// A sealed function.

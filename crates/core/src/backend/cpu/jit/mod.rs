@@ -9,9 +9,14 @@
 //! operation.
 
 mod asm;
+mod body;
 mod build;
+mod function;
 mod functions;
 mod memory;
+mod sections;
+mod whole;
+mod writer;
 
 use super::{
     micro::{Ahead, Dst, Micro, Src},
@@ -22,11 +27,13 @@ use crate::{
     kernel::{InstKind, Kernel, Level, Val},
     op::{ReduceOp, block::Isa},
 };
-use build::{Arith, Body, Folding, V, Vop};
+use body::{Arith, Body, Folding, V, Vop};
+pub use function::{FIRST_PLACE, Whole};
 use std::collections::HashMap;
+pub use whole::Outline;
 
 /// Room for a loop's table.
-pub const POINTERS: usize = build::MOST_POINTERS;
+pub const POINTERS: usize = writer::MOST_POINTERS;
 
 /// Where a pointer of a loop's table comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]

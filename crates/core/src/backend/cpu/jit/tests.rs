@@ -1,5 +1,6 @@
 use super::{
-    build::{Body, Folding, Vop, assemble},
+    body::{Body, Folding, Vop},
+    build::assemble,
     functions, memory,
 };
 use crate::op::{

@@ -1,0 +1,198 @@
+//! Kernels that run as one function of machine code over many rows (see `jit/whole.rs`): what is left here is to say
+//! where things lie at the first of them.
+
+use super::{
+    exec::Task,
+    jit::{self, Outline, Whole},
+    micro::{Ahead, Blocks, Cursor, Cursors},
+    program::{Pass, Program, Style},
+    reduce::Parts,
+};
+use crate::kernel::{Kernel, Val};
+
+/// What a function takes for a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// A map point and all its reduce points.
+    Rows,
+    /// The last axis of the map space.
+    Lines,
+    /// A block of the last axis.
+    Blocks,
+    /// A chunk of the reduce points of one map point.
+    Chunks,
+    /// So many reduce points of a block of map points.
+    Points(usize),
+}
+
+/// Where a pointer of a function begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// So many bytes after where a cursor stands.
+    Cursor(usize, isize),
+    /// Where a value's block is.
+    Value(Val),
+    /// A value's register.
+    Register(Val),
+    /// The accumulators of a reduction.
+    Accumulator(usize),
+    /// The results of a reduction of a pass, chunk after chunk.
+    Part(usize, usize),
+}
+
+/// The functions of a program.
+#[derive(Debug, Default)]
+pub struct Functions {
+    /// For units of work, all passes.
+    pub units: Option<Whole>,
+    /// For the chunks of each pass.
+    pub chunks: Vec<Option<Whole>>,
+    /// For groups of reduce points of each pass.
+    pub points: Vec<Option<Whole>>,
+}
+
+/// What is known of a program when its functions are made.
+pub struct Made<'a> {
+    /// The kernel.
+    pub k: &'a Kernel,
+    /// Its cursors.
+    pub cursors: &'a Cursors,
+    /// How it runs.
+    pub style: Style,
+    /// How its blocks lie.
+    pub blocks: Blocks,
+    /// Its passes, and what they fetch ahead.
+    pub passes: (&'a [Pass], &'a [Vec<Ahead>]),
+    /// Values whose register holds a whole row.
+    pub cached: &'a [bool],
+    /// Elements of a block, and of the axis it runs along.
+    pub unit: usize,
+    /// Elements of the axis it runs along.
+    pub inner: usize,
+}
+
+impl Functions {
+    /// What can be made.
+    pub fn new(m: &Made<'_>) -> Functions {
+        let mut out = Functions::default();
+        if !jit::available() || m.blocks != Blocks::Along || m.k.reduce.len() > 1 {
+            return out;
+        }
+        let (cols, order) = (m.k.cols(), m.k.order);
+        // The hardware follows a stream that nothing interrupts better than we do: 64 MiB are summed in 0.70 ms, with lines
+        // asked for 2 KiB ahead in 0.97. Rows that several passes visit do interrupt it.
+        let visits = m.passes.0.iter().filter(|p| !p.elems.is_empty()).count();
+        let none: &[Ahead] = &[];
+        let ahead = |s: usize| if visits > 1 && cols <= order.chunk { &m.passes.1[s][..] } else { none };
+        let all = |from: usize, to: usize| (from..to).map(|s| (&m.passes.0[s], ahead(s)));
+        let make = |from: usize, to: usize, over: Over, n: usize| {
+            let cursors = (&m.cursors.all[..], &m.cursors.of[..]);
+            Outline { k: m.k, cursors, cached: m.cached, passes: all(from, to).collect(), over, n }.compile()
+        };
+        let count = m.passes.0.len();
+        let reduces = m.passes.0.iter().any(|p| !p.reduces.is_empty());
+        match m.style {
+            Style::Rows if cols <= order.chunk => out.units = make(0, count, Over::Rows, cols),
+            Style::Rows => out.chunks = (0..count).map(|s| make(s, s + 1, Over::Chunks, order.chunk)).collect(),
+            Style::Columns if cols == 1 && !reduces && count == 1 => {
+                let over = if m.unit == m.inner { Over::Lines } else { Over::Blocks };
+                out.units = make(0, 1, over, m.unit);
+            }
+            Style::Columns if cols > 1 && order.lanes == 1 => {
+                let one = |s: usize| {
+                    let groups = [8, 4].into_iter().filter(|&g| g <= cols);
+                    groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g), m.unit).filter(|w| w.light()))
+                };
+                out.points = (0..count).map(one).collect();
+            }
+            Style::Columns => {}
+        }
+        out
+    }
+}
+
+impl Task<'_> {
+    /// Units from `u` on, up to `to`, by one function: how many it did.
+    ///
+    /// # Safety
+    /// As [`super::exec::run`].
+    #[inline]
+    pub(super) unsafe fn whole_units(&mut self, u: usize, to: usize) -> usize {
+        let p = self.p;
+        let Some(w) = &p.functions.units else { return 0 };
+        let (m0, n) = p.points_of(u);
+        let map = &p.kernel.map;
+        let axis = |back: usize| map.len().checked_sub(back).map_or(1, |a| map[a]).max(1);
+        let left = match w.over {
+            Over::Rows => axis(1) - m0 % axis(1),
+            Over::Lines => axis(2) - m0 / axis(1) % axis(2),
+            Over::Blocks if n < w.n => 0,
+            Over::Blocks => (axis(1) - m0 % axis(1)) / w.n,
+            Over::Chunks | Over::Points(_) => 0,
+        };
+        let count = left.min(to - u);
+        if count > 0 {
+            self.start(m0);
+            // SAFETY: the caller's promise; these rows lie one after the other along one axis.
+            unsafe { self.whole(w, count, 0, 0, &mut []) };
+        }
+        count
+    }
+
+    /// Chunks from `c` on, up to `to`, of pass `s` by one function, their results added to the parts: how many it did.
+    ///
+    /// # Safety
+    /// As [`super::exec::run`].
+    pub(super) unsafe fn whole_chunks(&mut self, s: usize, c: usize, to: usize, out: &mut Parts) -> usize {
+        let p = self.p;
+        let Some(Some(w)) = p.functions.chunks.get(s) else { return 0 };
+        let count = to.min(p.cols / w.n).saturating_sub(c);
+        if count > 0 {
+            let words = out.more(count, p.passes[s].reduces.len());
+            // SAFETY: the caller's promise; these chunks are whole, and there is a word for each of their results.
+            unsafe { self.whole(w, count, c * w.n, 0, words) };
+        }
+        count
+    }
+
+    /// Reduce points from `from` on, up to `to`, of pass `s` by one function: how many it did.
+    ///
+    /// # Safety
+    /// As [`super::exec::run`]; `per` words of accumulators stand ready for each reduction.
+    pub(super) unsafe fn whole_points(&mut self, s: usize, n: usize, from: usize, to: usize, per: usize) -> usize {
+        let p = self.p;
+        let Some(Some(w)) = p.functions.points.get(s) else { return 0 };
+        let Over::Points(group) = w.over else { return 0 };
+        let count = if n == w.n { (to - from) / group } else { 0 };
+        if count > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.whole(w, count, from, per, &mut []) };
+        }
+        count * group
+    }
+
+    /// Runs a function for `count` rows from where the cursors of the current map point stand `from` reduce points on.
+    ///
+    /// # Safety
+    /// As [`super::exec::run`]; the rows are there, and so is the room for what they reduce to.
+    unsafe fn whole(&mut self, w: &Whole, count: usize, from: usize, per: usize, parts: &mut [u64]) {
+        let p: &Program = self.p;
+        let base = (self.m.scratch.as_ptr() as usize).next_multiple_of(64);
+        let reduce = p.kernel.map.len();
+        let step = |c: &Cursor| c.strides.get(reduce).copied().unwrap_or(0) * c.size * from as isize;
+        let m = &mut self.m;
+        let mut at = |place: &Place| match *place {
+            Place::Cursor(c, bytes) => m.row[c].wrapping_add_signed(step(&p.cursors[c]) + bytes),
+            Place::Value(v) => m.ptr[v],
+            Place::Register(v) => base + p.slot[v],
+            Place::Accumulator(k) => m.acc[k * per..].as_mut_ptr() as usize,
+            Place::Part(_, k) => parts[k..].as_mut_ptr() as usize,
+        };
+        let mut table = [0; jit::POINTERS];
+        w.places.iter().zip(&mut table[jit::FIRST_PLACE..]).for_each(|(place, to)| *to = at(place));
+        // SAFETY: a value's register holds at least one number.
+        let number = |v: Val| unsafe { *(m.ptr[v] as *const u32) };
+        // SAFETY: the caller's promise.
+        unsafe { w.call(&mut table, number, count) };
+    }
+}
