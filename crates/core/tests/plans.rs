@@ -161,3 +161,31 @@ fn a_large_operand_is_computed_again_for_the_backward_pass() {
     // Two tensors of 32 MiB a layer without this: what goes into each gelu and what comes out.
     assert!(e.arena < 4 * (32 << 20), "{} MiB\n{e}", e.arena >> 20);
 }
+
+#[test]
+fn a_bias_before_a_library_call_is_part_of_the_product() {
+    for (m, n) in [(3, 5), (64, 96), (100, 33)] {
+        let (a, w, b) = (x(&[m, 40]), x(&[40, n]), x(&[n]));
+        let v = x(&[n, 4]);
+        let y = a.matmul(&w).unwrap() + &b;
+        let z = y.matmul(&v).unwrap();
+        drop(y);
+        let e = z.explain().unwrap();
+        assert_eq!(e.launches(), 2, "{e}");
+        assert!(e.steps[0].what.ends_with("+ bias"), "{e}");
+        // The same in two steps.
+        let product = a.matmul(&w).unwrap();
+        product.eval().unwrap();
+        let want = (product + &b).contiguous();
+        want.eval().unwrap();
+        let (got, want) = (z.to_vec::<f32>().unwrap(), want.matmul(&v).unwrap().to_vec::<f32>().unwrap());
+        let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst < 1e-3, "[{m}, {n}]: {worst}");
+    }
+    // What reads the product as well gets it without the bias.
+    let (a, w, b) = (x(&[8, 8]), x(&[8, 8]), x(&[8]));
+    let p = a.matmul(&w).unwrap();
+    let both = (&p + &b).matmul(&p).unwrap();
+    drop(p);
+    assert_eq!(both.explain().unwrap().launches(), 3);
+}
