@@ -50,7 +50,9 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f3
     let (rows, parallel) = (p.groups * job.depth, job.parallel());
     let mut sums = scratch::take(rows * job.row);
     let shared = Shared::new(&mut sums);
-    if job.depth * job.row <= 1 << 14 {
+    // Few weights, or too few channels for all threads.
+    let few = job.depth * job.row <= 1 << 14;
+    if few || (p.c < 8 && p.n >= 4 && job.depth * job.row <= 1 << 18) {
         job.by_images(isa, &shared);
     } else {
         job.by_channels(isa, &shared);
