@@ -77,7 +77,9 @@ impl Job<'_> {
         }
         assert_eq!(self.weights.len(), self.groups * self.rows * depth, "the weights' size");
         let parallel = columns * self.groups * self.rows * depth.max(1) >= 1 << 16;
-        let direct = self.geometry.is_pointwise() && positions >= 48;
+        // The input itself serves, unless vectors of its short planes would be half empty.
+        let wasted = positions.next_multiple_of(isa.lanes()) - positions;
+        let direct = self.geometry.is_pointwise() && positions >= 48 && wasted * 8 <= positions;
         if !direct && depth > 0 {
             // Patches are read where they lie, unless there are too few columns.
             let pixels = self.cost_by_pixels(isa);

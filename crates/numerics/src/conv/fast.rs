@@ -5,6 +5,7 @@ use super::{ConvParams, Problem};
 use super::{depthwise, direct};
 use crate::epilogue::Epilogue;
 use crate::simd::Isa;
+use crate::tasks::for_chunks;
 
 /// The sizes for Winograd's algorithm, where it can be used.
 fn winograd_plan(p: &Problem) -> Option<Plan> {
@@ -77,9 +78,10 @@ pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mu
 pub(super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) -> bool {
     assert_eq!(dw.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
     if let Some(plan) = winograd_plan(p).filter(Plan::pays_for_weights) {
-        for (group, dw) in dw.chunks_exact_mut(p.o * p.c * 9).enumerate() {
+        // Threads take groups where there are several: what a group does is little to share.
+        for_chunks(dw, p.o * p.c * 9, 1, p.groups > 2, |(group, dw)| {
             winograd::weight_grad(isa, &Plan { group: (group, p.groups), ..plan }, x, grad, dw);
-        }
+        });
     } else if p.is_depthwise() {
         return depthwise::weight_grad_f32(isa, &p.geometry, p.groups, x, grad, dw);
     } else {
