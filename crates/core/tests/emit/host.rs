@@ -23,6 +23,7 @@ const SHIM: &str = r#"
 #define __device__ static
 #define __shared__ static
 #define __launch_bounds__(n)
+#define __grid_constant__
 struct shim_dim { unsigned int x; };
 static shim_dim threadIdx, blockIdx, gridDim;
 // A thread of a block is a context of its own; where it must wait for others it gives way to the next.
@@ -199,6 +200,18 @@ impl Library {
         Some(Library(lib))
     }
 
+    /// Calls the entry points of program `i` with pointers to their arguments; a buffer is its own.
+    pub fn call(&self, i: usize, p: &Program, list: &mut [*mut c_void]) {
+        for n in 0..p.stages.len() {
+            // SAFETY: the signature is the one written above; the pointers are those the entry point expects.
+            unsafe {
+                let name = format!("run{i}_{n}");
+                let run = self.0.get::<unsafe extern "C" fn(*mut *mut c_void)>(name.as_bytes()).unwrap();
+                run(list.as_mut_ptr());
+            }
+        }
+    }
+
     /// Runs program `i`, of case `c`, on these buffers.
     pub fn run(&self, i: usize, p: &Program, c: &Case, args: &mut [Vec<u8>], flags: &mut u32) {
         let mut cells: Vec<Cell> = c.params.iter().zip(&c.kernel.params).map(|(&x, &d)| Cell::of(x, d)).collect();
@@ -230,16 +243,10 @@ impl Library {
                 What::Flags => (&raw mut *flags).cast(),
                 What::Scratch => scratch.as_mut_ptr().cast(),
                 What::Offset(_) => unreachable!("CUDA takes no offsets"),
+                What::Table => unreachable!("one kernel has no table"),
             });
         }
-        for n in 0..p.stages.len() {
-            // SAFETY: the signature is the one written above; the pointers are those the entry point expects.
-            unsafe {
-                let name = format!("run{i}_{n}");
-                let run = self.0.get::<unsafe extern "C" fn(*mut *mut c_void)>(name.as_bytes()).unwrap();
-                run(list.as_mut_ptr());
-            }
-        }
+        self.call(i, p, &mut list);
         for (bytes, (copy, shift)) in args.iter_mut().zip(&copies) {
             // SAFETY: as above, the other way.
             unsafe {

@@ -3,6 +3,7 @@
 
 mod cases;
 mod host;
+mod many;
 mod nvrtc;
 
 use cases::{Case, every};

@@ -45,6 +45,7 @@ mod range;
 mod schedule;
 mod wgsl;
 
+pub use fast::many::{Many, Table};
 pub use wgsl::Features;
 
 use super::{Kernel, oracle};
@@ -114,6 +115,8 @@ pub enum What {
     Flags,
     /// Memory of [`Program::scratch`] bytes, aligned to 16 (CUDA).
     Scratch,
+    /// The words of a [`Table`], by value (CUDA).
+    Table,
 }
 
 /// Where it goes.
@@ -198,6 +201,12 @@ pub fn cuda_program(k: &Kernel, target: &CudaTarget) -> Result<Program> {
     })
 }
 
+/// Writes one CUDA program for elementwise kernels that differ in nothing but the extent of their one map axis; nothing
+/// where they cannot go as one.
+pub fn cuda_many(kernels: &[Kernel], target: &CudaTarget) -> Result<Option<Many>> {
+    fast::many::program(kernels, target)
+}
+
 /// Writes WGSL without extensions.
 pub fn wgsl(k: &Kernel) -> Result<Source> {
     wgsl::emit(k, Features::default())
@@ -245,7 +254,7 @@ impl Source {
                         _ => (narrow(oracle::wrap(x.i64(), dtype))? as i64).to_le_bytes(),
                     }
                 }
-                What::Buffer(_) | What::Flags | What::Scratch => continue,
+                What::Buffer(_) | What::Flags | What::Scratch | What::Table => continue,
             };
             let Some(place) = out.get_mut(offset..offset + bytes) else { return Err(missing()) };
             place.copy_from_slice(&word[..bytes]);

@@ -6,6 +6,7 @@
 //! | [`tiles`] | no reduction, but what is read and what is written lie across each other | a block takes a square through shared memory |
 //! | [`rows`] | reductions along memory | a few lanes, a warp or a block take a row and keep it in registers |
 //! | [`rows`], split | few long rows | several blocks take a row; a launch a stage, partial results in between |
+//! | [`many`] | no reduction, one body, several extents | a table says which blocks take which part |
 //! | [`columns`] | reductions across memory | a block takes a strip of columns; split like rows where strips are few |
 //!
 //! Vectors are 16 bytes where addresses allow it. Every order of combination is fixed by the kernel and the GPU's
@@ -14,6 +15,7 @@
 
 mod columns;
 mod lines;
+pub(super) mod many;
 mod rows;
 mod tiles;
 mod vector;
