@@ -189,8 +189,8 @@ impl Cuda {
                     }
                     let (stage, function) = (&loaded.program.stages[nth], loaded.functions[nth]);
                     let bindings = &loaded.program.bindings;
-                    let (blocks, threads) = (stage.blocks, stage.threads);
-                    let launch = KernelLaunch { function, blocks, threads, arguments, bindings, params };
+                    let (blocks, threads, shared) = (stage.blocks, stage.threads, stage.shared);
+                    let launch = KernelLaunch { function, blocks, threads, shared, arguments, bindings, params };
                     graphs::kernel_launched(self, &launch, || Numbers::Arguments(exe.params().to_vec()))
                 })
             }

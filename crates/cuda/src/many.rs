@@ -120,9 +120,9 @@ impl Cuda {
                 arguments.pointers(&program.bindings, pointers);
                 let _shared = self.stream_shared();
                 // SAFETY: the planner derives addresses from shapes that fit the buffers.
-                unsafe { function.launch(self, blocks, threads, pointers)? };
+                unsafe { function.launch(self, blocks, threads, 0, pointers)? };
                 let bindings = &program.bindings;
-                let launch = KernelLaunch { function, blocks, threads, arguments, bindings, params };
+                let launch = KernelLaunch { function, blocks, threads, shared: 0, arguments, bindings, params };
                 graphs::kernel_launched(self, &launch, || numbers.clone())
             })?;
         }

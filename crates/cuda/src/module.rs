@@ -4,7 +4,10 @@ use crate::{
     backend::Cuda,
     context::Context,
     disk::{self, Disk},
-    sys::{driver::Handle, nvrtc::Nvrtc},
+    sys::{
+        driver::{self, Handle},
+        nvrtc::Nvrtc,
+    },
 };
 use gradus_core::{
     DType, Result, Scalar,
@@ -83,7 +86,7 @@ impl Compiler {
 
     /// How programs are written for a GPU.
     pub fn target(context: &Context, aligned: bool) -> emit::CudaTarget {
-        emit::CudaTarget { multiprocessors: context.info.multiprocessors, aligned }
+        emit::CudaTarget { multiprocessors: context.info.multiprocessors, shared: context.shared, aligned }
     }
 
     /// The program for these addresses.
@@ -130,6 +133,11 @@ impl Compiler {
             let name = CString::new(&stage.entry[..]).unwrap_or_default();
             // SAFETY: the module is loaded, and the name is a C string.
             d.check(unsafe { (d.module_get_function)(&mut f, module, name.as_ptr()) }, "cuModuleGetFunction")?;
+            if stage.shared > 0 {
+                // SAFETY: the function was just found.
+                let code = unsafe { (d.func_set_attribute)(f, driver::MAX_DYNAMIC_SHARED, stage.shared as i32) };
+                d.check(code, "cuFuncSetAttribute")?;
+            }
             functions.push(Function(f));
         }
         known().insert(key, functions.clone());
@@ -186,7 +194,14 @@ impl Function {
     ///
     /// # Safety
     /// `pointers` are its arguments, and buffers are as large as its addresses.
-    pub unsafe fn launch(self, cuda: &Cuda, blocks: usize, threads: usize, pointers: &mut [*mut c_void]) -> Result<()> {
+    pub unsafe fn launch(
+        self,
+        cuda: &Cuda,
+        blocks: usize,
+        threads: usize,
+        shared: usize,
+        pointers: &mut [*mut c_void],
+    ) -> Result<()> {
         let grid = blocks.min(MOST_BLOCKS) as u32;
         if grid == 0 {
             return Ok(());
@@ -194,7 +209,8 @@ impl Function {
         let (c, d) = (&cuda.context, cuda.context.driver);
         let (block, arguments, none) = (threads as u32, pointers.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the caller's promise.
-        let code = unsafe { (d.launch_kernel)(self.0, grid, 1, 1, block, 1, 1, 0, c.stream, arguments, none) };
+        let code =
+            unsafe { (d.launch_kernel)(self.0, grid, 1, 1, block, 1, 1, shared as u32, c.stream, arguments, none) };
         d.check(code, "cuLaunchKernel")
     }
 }
@@ -212,7 +228,7 @@ impl Loaded {
     ) -> Result<()> {
         for (n, (stage, f)) in self.program.stages.iter().zip(&self.functions).enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { f.launch(cuda, stage.blocks, stage.threads, pointers)? };
+            unsafe { f.launch(cuda, stage.blocks, stage.threads, stage.shared, pointers)? };
             then(n)?;
         }
         Ok(())

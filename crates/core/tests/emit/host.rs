@@ -22,7 +22,7 @@ const SHIM: &str = r#"
 #define __global__
 #define __device__ static
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __grid_constant__
 struct shim_dim { unsigned int x; };
 static shim_dim threadIdx, blockIdx, gridDim;
@@ -137,7 +137,7 @@ pub fn in_namespace(i: usize, p: &Program) -> String {
 /// The plain emitter's text as a program of one launch, on fewer blocks than points, so that each must take several.
 pub fn plain(k: &Kernel) -> Program {
     let s = emit::cuda(k).unwrap();
-    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(3), threads: s.block };
+    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(3), threads: s.block, shared: 0 };
     Program {
         bindings: s.bindings.iter().map(|b| b.what).collect(),
         stages: vec![stage],

@@ -145,6 +145,8 @@ pub fn cuda(k: &Kernel) -> Result<Source> {
 pub struct CudaTarget {
     /// Multiprocessors of the GPU.
     pub multiprocessors: usize,
+    /// Shared memory of a multiprocessor, in bytes.
+    pub shared: usize,
     /// Whether launches keep to [`Program::alignment`]; a program that must not rely on it asks for none.
     pub aligned: bool,
 }
@@ -182,6 +184,8 @@ pub struct Stage {
     pub blocks: usize,
     /// Threads a block.
     pub threads: usize,
+    /// Dynamic shared memory a block, in bytes.
+    pub shared: usize,
 }
 
 /// Writes a CUDA program for a GPU.
@@ -190,7 +194,7 @@ pub fn cuda_program(k: &Kernel, target: &CudaTarget) -> Result<Program> {
         return Ok(program);
     }
     let s = cuda::emit(k)?;
-    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(1 << 30), threads: s.block };
+    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(1 << 30), threads: s.block, shared: 0 };
     Ok(Program {
         bindings: s.bindings.iter().map(|b| b.what).collect(),
         stages: vec![stage],

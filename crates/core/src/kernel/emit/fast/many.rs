@@ -207,7 +207,7 @@ pub(in super::super) fn program(kernels: &[Kernel], target: &CudaTarget) -> Resu
     for (arg, bytes) in v.alignment(k) {
         alignment[arg] = alignment[arg].max(bytes);
     }
-    let stages = vec![Stage { entry: entry.into(), blocks: 0, threads: THREADS }];
+    let stages = vec![Stage { entry: entry.into(), blocks: 0, threads: THREADS, shared: 0 }];
     let program = Program { text, bindings, stages, scratch: 0, alignment, contract: d.approximate };
     Ok(Some(Many { program, table }))
 }
