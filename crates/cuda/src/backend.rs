@@ -4,7 +4,8 @@ use crate::{
     context::Context,
     conv::Convolutions,
     flash,
-    graphs::{self, GraphStats, Graphs},
+    graphs::{self, GraphStats, Graphs, KernelLaunch, Numbers},
+    many::Many,
     matmul::Products,
     module::{Arguments, Compiler, Loaded, Prepared},
     pool::{MemoryStats, Pool},
@@ -35,18 +36,18 @@ pub struct Cuda {
     pub(crate) context: Context,
     pool: Mutex<Pool>,
     stage: Mutex<Stage>,
-    compiler: Compiler,
+    pub(crate) compiler: Compiler,
     products: OnceLock<Result<Products>>,
     convolutions: OnceLock<Option<Convolutions>>,
     pub(crate) flash: flash::Kernels,
-    flags: Flags,
+    pub(crate) flags: Flags,
     graphs: Mutex<Graphs>,
     /// Held by one thread while it records, by all others for each use of the stream.
     stream: RwLock<()>,
 }
 
 /// A word in host memory in which kernels raise bits.
-struct Flags(*mut u32);
+pub(crate) struct Flags(pub *mut u32);
 
 // SAFETY: the word is read and written with atomic operations.
 unsafe impl Send for Flags {}
@@ -57,7 +58,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-fn bug(what: &str) -> Error {
+pub(crate) fn bug(what: &str) -> Error {
     Error::new("cuda", ErrorKind::Internal(what.into()))
 }
 
@@ -181,15 +182,23 @@ impl Cuda {
             let _shared = self.stream_shared();
             // SAFETY: the planner derives addresses from shapes that fit the buffers.
             unsafe {
-                loaded.launch(self, pointers, |nth| match planned {
-                    true => graphs::kernel_launched(self, loaded, nth, arguments, exe.params(), params),
-                    false => {
+                loaded.launch(self, pointers, |nth| {
+                    if !planned {
                         graphs::launched();
-                        Ok(())
+                        return Ok(());
                     }
+                    let (stage, function) = (&loaded.program.stages[nth], loaded.functions[nth]);
+                    let bindings = &loaded.program.bindings;
+                    let (blocks, threads, shared) = (stage.blocks, stage.threads, stage.shared);
+                    let launch = KernelLaunch { function, blocks, threads, shared, arguments, bindings, params };
+                    graphs::kernel_launched(self, &launch, || Numbers::Arguments(exe.params().to_vec()))
                 })
             }
-        })
+        })?;
+        if planned {
+            graphs::kernel_done();
+        }
+        Ok(())
     }
 
     /// Launches a program of our own on these addresses.
@@ -291,7 +300,7 @@ impl Drop for Scratch<'_> {
 }
 
 /// Calls `f` with this thread's lists of arguments.
-fn with_arguments<R>(f: impl FnOnce(&mut Arguments, &mut Vec<*mut c_void>) -> R) -> R {
+pub(crate) fn with_arguments<R>(f: impl FnOnce(&mut Arguments, &mut Vec<*mut c_void>) -> R) -> R {
     thread_local! {
         static ARGUMENTS: RefCell<(Arguments, Vec<*mut c_void>)> = RefCell::default();
     }
@@ -363,6 +372,15 @@ impl Backend for Cuda {
         }
         let addresses: Vec<u64> = args.iter().zip(exe.types()).map(|(s, d)| Cuda::address(s, d)).collect();
         self.run(exe, &addresses, params, true)
+    }
+
+    fn compile_many(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {
+        Ok(self.prepare_many(kernels)?.map(|m| m as Arc<dyn Executable>))
+    }
+
+    fn launch_many(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
+        let exe = exe.as_any().downcast_ref::<Many>().ok_or_else(|| bug("kernels of another backend"))?;
+        self.run_many(exe, args, params)
     }
 
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {

@@ -61,6 +61,8 @@ fn info(driver: &Driver, ordinal: i32) -> Result<Info> {
 pub struct Context {
     pub driver: &'static Driver,
     pub info: Info,
+    /// Shared memory of a multiprocessor, in bytes.
+    pub shared: usize,
     context: Handle,
     pub stream: Handle,
 }
@@ -78,16 +80,18 @@ impl Context {
             return Err(device_error(format!("there is no cuda:{ordinal}: this machine has {} GPUs", all.len())));
         };
         let driver = Driver::get()?;
-        let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (mut context, mut stream, mut shared) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
         // SAFETY: pointers are to locals; the context lives as long as the process.
         unsafe {
             let mut device = 0;
             driver.check((driver.device_get)(&mut device, ordinal as i32), "cuDeviceGet")?;
+            let code = (driver.device_get_attribute)(&mut shared, driver::SHARED_MEMORY, device);
+            driver.check(code, "cuDeviceGetAttribute")?;
             driver.check((driver.primary_ctx_retain)(&mut context, device), "cuDevicePrimaryCtxRetain")?;
             driver.check((driver.ctx_set_current)(context), "cuCtxSetCurrent")?;
             driver.check((driver.stream_create)(&mut stream, driver::STREAM_NON_BLOCKING), "cuStreamCreate")?;
         }
-        Ok(Context { driver, info: info.clone(), context, stream })
+        Ok(Context { driver, info: info.clone(), shared: shared as usize, context, stream })
     }
 
     /// Makes the context current on this thread.

@@ -9,14 +9,19 @@
 
 use crate::{
     backend::Cuda,
-    module::{Arguments, Loaded},
+    module::{Arguments, Function},
     sys::driver::{self, Handle, KernelNodeParams},
 };
-use gradus_core::{DType, Result, Scalar, backend::Run, kernel::emit::What};
+use gradus_core::{
+    DType, Result, Scalar,
+    backend::Run,
+    kernel::emit::{Table, What},
+};
 use std::{
     cell::RefCell,
     collections::{HashMap, HashSet},
     ffi::c_void,
+    sync::Arc,
 };
 
 /// Plans of fewer launches are as fast without.
@@ -48,6 +53,18 @@ struct Watch {
     free: Vec<(u64, usize)>,
 }
 
+/// A launch of one of the plan's kernels.
+pub struct KernelLaunch<'a> {
+    pub function: Function,
+    pub blocks: usize,
+    pub threads: usize,
+    pub shared: usize,
+    pub arguments: &'a Arguments,
+    pub bindings: &'a [What],
+    /// All parameters of the kernel, as the plan gives them.
+    pub params: &'a [Scalar],
+}
+
 /// A recorded launch whose parameters may change.
 struct Node {
     /// Which kernel of the plan.
@@ -56,10 +73,37 @@ struct Node {
     function: Handle,
     grid: u32,
     block: u32,
+    shared: u32,
     arguments: Arguments,
     bindings: Vec<What>,
-    types: Vec<DType>,
+    numbers: Numbers,
     params: Vec<Scalar>,
+}
+
+/// Where the parameters of a launch stand among its arguments.
+#[derive(Clone)]
+pub enum Numbers {
+    /// Each is an argument, of these types.
+    Arguments(Vec<DType>),
+    /// Those of some parts stand in a table: which parts, in the table's order.
+    Table(Arc<Table>, Vec<usize>),
+}
+
+impl Numbers {
+    /// Writes the plan's parameters for the kernel.
+    pub fn write(&self, arguments: &mut Arguments, params: &[Scalar]) {
+        match self {
+            Numbers::Arguments(types) => arguments.set_params(params, types),
+            Numbers::Table(table, parts) => {
+                let n = table.params();
+                for (i, &part) in parts.iter().enumerate() {
+                    if let Some(own) = params.get(part * n..(part + 1) * n) {
+                        table.set_params(&mut arguments.table, i, own);
+                    }
+                }
+            }
+        }
+    }
 }
 
 struct Recording {
@@ -157,18 +201,10 @@ pub fn keep_scratch(raw: u64, bytes: usize) -> bool {
     })
 }
 
-/// Notes that stage `stage` of the plan's next kernel was launched, and when recording where it is.
-pub fn kernel_launched(
-    cuda: &Cuda,
-    loaded: &Loaded,
-    stage: usize,
-    arguments: &Arguments,
-    types: &[DType],
-    params: &[Scalar],
-) -> Result<()> {
-    let (shape, f) = (&loaded.program.stages[stage], loaded.functions[stage]);
+/// Notes that one of the launches of the plan's next kernel was made, and when recording where it is.
+pub fn kernel_launched(cuda: &Cuda, launch: &KernelLaunch<'_>, numbers: impl FnOnce() -> Numbers) -> Result<()> {
     // Only launches with parameters are ever patched.
-    let patched = recording() && !params.is_empty() && shape.blocks > 0;
+    let patched = recording() && !launch.params.is_empty() && launch.blocks > 0;
     let handle = if patched { Some(cuda.context.captured()?) } else { None };
     NOW.with_borrow_mut(|w| {
         let Some(w) = w else { return };
@@ -177,20 +213,27 @@ pub fn kernel_launched(
             w.nodes.push(Node {
                 nth: w.kernels,
                 handle,
-                function: f.0,
-                grid: shape.blocks as u32,
-                block: shape.threads as u32,
-                arguments: arguments.clone(),
-                bindings: loaded.program.bindings.clone(),
-                types: types.to_vec(),
-                params: params.to_vec(),
+                function: launch.function.0,
+                grid: launch.blocks as u32,
+                block: launch.threads as u32,
+                shared: launch.shared as u32,
+                arguments: launch.arguments.clone(),
+                bindings: launch.bindings.to_vec(),
+                numbers: numbers(),
+                params: launch.params.to_vec(),
             });
-        }
-        if stage + 1 == loaded.program.stages.len() {
-            w.kernels += 1;
         }
     });
     Ok(())
+}
+
+/// Notes that all launches of the plan's next kernel were made.
+pub fn kernel_done() {
+    NOW.with_borrow_mut(|w| {
+        if let Some(w) = w {
+            w.kernels += 1;
+        }
+    });
 }
 
 impl Graphs {
@@ -340,18 +383,23 @@ impl Cuda {
         let d = c.driver;
         if r.scalars != run.scalars {
             let mut pointers: Vec<*mut c_void> = vec![];
+            let mut known: Option<(usize, Vec<Scalar>)> = None;
             for node in &mut r.nodes {
-                let params = (run.params)(node.nth);
-                if params == node.params {
+                // The launches of one kernel follow each other.
+                let (_, params) = match known.take().filter(|k| k.0 == node.nth) {
+                    Some(k) => known.insert(k),
+                    None => known.insert((node.nth, (run.params)(node.nth))),
+                };
+                if *params == node.params {
                     continue;
                 }
-                node.arguments.set_params(&params, &node.types);
+                node.numbers.write(&mut node.arguments, params);
                 node.arguments.pointers(&node.bindings, &mut pointers);
                 let new = KernelNodeParams {
                     func: node.function,
                     grid: [node.grid, 1, 1],
                     block: [node.block, 1, 1],
-                    shared: 0,
+                    shared: node.shared,
                     params: pointers.as_mut_ptr(),
                     extra: std::ptr::null_mut(),
                     kernel: std::ptr::null_mut(),
@@ -361,7 +409,7 @@ impl Cuda {
                 // numbers.
                 let code = unsafe { (d.graph_exec_kernel_node_set_params)(r.exec, node.handle, &new) };
                 d.check(code, "cuGraphExecKernelNodeSetParams")?;
-                node.params = params;
+                node.params.clone_from(params);
             }
             r.scalars = run.scalars.to_vec();
         }

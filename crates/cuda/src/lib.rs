@@ -29,6 +29,7 @@ mod disk;
 mod flash;
 mod graphs;
 mod library;
+mod many;
 mod matmul;
 mod module;
 mod pool;

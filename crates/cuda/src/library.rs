@@ -125,6 +125,7 @@ const long long* __restrict__ index, const {ty}* __restrict__ src, {ty}* __restr
                 entry: "gradus_scatter_add".into(),
                 blocks: count.div_ceil(THREADS),
                 threads: THREADS,
+                shared: 0,
             }],
             scratch: 0,
             alignment: vec![],

@@ -4,7 +4,10 @@ use crate::{
     backend::Cuda,
     context::Context,
     disk::{self, Disk},
-    sys::{driver::Handle, nvrtc::Nvrtc},
+    sys::{
+        driver::{self, Handle},
+        nvrtc::Nvrtc,
+    },
 };
 use gradus_core::{
     DType, Result, Scalar,
@@ -81,8 +84,9 @@ impl Compiler {
         Ok(Arc::new(Prepared { kernel: kernel.clone(), aligned, other: OnceLock::new() }))
     }
 
-    fn target(context: &Context, aligned: bool) -> emit::CudaTarget {
-        emit::CudaTarget { multiprocessors: context.info.multiprocessors, aligned }
+    /// How programs are written for a GPU.
+    pub fn target(context: &Context, aligned: bool) -> emit::CudaTarget {
+        emit::CudaTarget { multiprocessors: context.info.multiprocessors, shared: context.shared, aligned }
     }
 
     /// The program for these addresses.
@@ -129,6 +133,11 @@ impl Compiler {
             let name = CString::new(&stage.entry[..]).unwrap_or_default();
             // SAFETY: the module is loaded, and the name is a C string.
             d.check(unsafe { (d.module_get_function)(&mut f, module, name.as_ptr()) }, "cuModuleGetFunction")?;
+            if stage.shared > 0 {
+                // SAFETY: the function was just found.
+                let code = unsafe { (d.func_set_attribute)(f, driver::MAX_DYNAMIC_SHARED, stage.shared as i32) };
+                d.check(code, "cuFuncSetAttribute")?;
+            }
             functions.push(Function(f));
         }
         known().insert(key, functions.clone());
@@ -141,6 +150,8 @@ impl Compiler {
 pub struct Arguments {
     words: Vec<u64>,
     cells: Vec<Cell>,
+    /// What [`What::Table`] stands for.
+    pub table: Vec<u64>,
 }
 
 impl Arguments {
@@ -148,6 +159,7 @@ impl Arguments {
     pub fn fill(&mut self, addresses: &[u64], [flags, scratch]: [u64; 2], params: &[Scalar], types: &[DType]) {
         self.words.clear();
         self.cells.clear();
+        self.table.clear();
         self.words.extend_from_slice(addresses);
         self.words.extend([flags, scratch]);
         self.cells.extend(params.iter().zip(types).map(|(&x, &d)| Cell::of(x, d)));
@@ -169,10 +181,37 @@ impl Arguments {
                 What::Flags => (&raw mut self.words[n]).cast(),
                 What::Scratch => (&raw mut self.words[n + 1]).cast(),
                 What::Param(p) => (&raw mut self.cells[p]).cast(),
+                What::Table => self.table.as_mut_ptr().cast(),
                 // CUDA's buffers come with their offsets applied.
                 What::Offset(_) => std::ptr::null_mut(),
             }
         }));
+    }
+}
+
+impl Function {
+    /// Launches it, unless there is no block.
+    ///
+    /// # Safety
+    /// `pointers` are its arguments, and buffers are as large as its addresses.
+    pub unsafe fn launch(
+        self,
+        cuda: &Cuda,
+        blocks: usize,
+        threads: usize,
+        shared: usize,
+        pointers: &mut [*mut c_void],
+    ) -> Result<()> {
+        let grid = blocks.min(MOST_BLOCKS) as u32;
+        if grid == 0 {
+            return Ok(());
+        }
+        let (c, d) = (&cuda.context, cuda.context.driver);
+        let (block, arguments, none) = (threads as u32, pointers.as_mut_ptr(), std::ptr::null_mut());
+        // SAFETY: the caller's promise.
+        let code =
+            unsafe { (d.launch_kernel)(self.0, grid, 1, 1, block, 1, 1, shared as u32, c.stream, arguments, none) };
+        d.check(code, "cuLaunchKernel")
     }
 }
 
@@ -187,16 +226,9 @@ impl Loaded {
         pointers: &mut [*mut c_void],
         mut then: impl FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        let (c, d) = (&cuda.context, cuda.context.driver);
         for (n, (stage, f)) in self.program.stages.iter().zip(&self.functions).enumerate() {
-            let grid = stage.blocks.min(MOST_BLOCKS) as u32;
-            if grid > 0 {
-                let (block, arguments) = (stage.threads as u32, pointers.as_mut_ptr());
-                let none = std::ptr::null_mut();
-                // SAFETY: the caller's promise.
-                let code = unsafe { (d.launch_kernel)(f.0, grid, 1, 1, block, 1, 1, 0, c.stream, arguments, none) };
-                d.check(code, "cuLaunchKernel")?;
-            }
+            // SAFETY: the caller's promise.
+            unsafe { f.launch(cuda, stage.blocks, stage.threads, stage.shared, pointers)? };
             then(n)?;
         }
         Ok(())

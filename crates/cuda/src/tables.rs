@@ -9,7 +9,7 @@ fn program(entry: &str, text: String, blocks: usize) -> Program {
         text,
         // The values, the index, the result.
         bindings: vec![What::Buffer(0), What::Buffer(1), What::Buffer(2), What::Flags],
-        stages: vec![Stage { entry: entry.into(), blocks, threads: THREADS }],
+        stages: vec![Stage { entry: entry.into(), blocks, threads: THREADS, shared: 0 }],
         scratch: 0,
         alignment: vec![],
         contract: false,

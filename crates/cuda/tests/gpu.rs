@@ -82,6 +82,44 @@ fn convolutions_and_their_gradients() {
 }
 
 #[test]
+fn long_rows_of_several_passes() {
+    for (dtype, tolerance) in [(DType::BF16, 1e-2), (DType::F32, 1e-5)] {
+        // Rows that registers hold, that shared memory holds twice, that it does not, and odd ones.
+        for cols in [8192, 16_400, 20_001, 50_257, 50_304, 60_000] {
+            let x = (Tensor::randn([600, cols]) * 3.0).to_dtype(dtype);
+            same(&format!("softmax of {cols}"), &[&x], tolerance, |t| t[0].softmax(1));
+            let g = Tensor::randn([600, cols]).to_dtype(dtype);
+            same(&format!("gradient over {cols}"), &[&x, &g], tolerance, |t| {
+                let y = t[0].to_dtype(DType::F32).softmax(1)?;
+                let g = t[1].to_dtype(DType::F32);
+                Ok(((&g - (&g * &y).sum_dim(1, true)?) * &y * 1e3).to_dtype(dtype))
+            });
+        }
+    }
+}
+
+#[test]
+fn functions_of_16_bits_at_the_ends_of_their_range() {
+    let Some(gpu) = gpu() else { return };
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let x = [0.0, -0.0, 1.0, -3.0, 1e-38, 3e-39, 1e38, -3e38, 88.0, -87.0, 200.0, -200.0, inf, -inf, nan];
+    let n = x.len();
+    let a = Tensor::from_slice(&x, [n, 1]).unwrap().to_dtype(DType::BF16);
+    let f = |d: &Device| -> Vec<Vec<f32>> {
+        let a = a.to(d);
+        let b = a.reshape([1, n]).unwrap();
+        let all = [&a / &b, a.sigmoid() + &b * 0.0, a.exp() + &b * 0.0, a.maximum(&b).unwrap()];
+        all.iter().map(|t| t.to_vec::<f32>().unwrap()).collect()
+    };
+    for (op, (want, got)) in f(&Device::cpu()).iter().zip(&f(&gpu)).enumerate() {
+        for (i, (w, g)) in want.iter().zip(got).enumerate() {
+            let same = w == g || w.is_nan() && g.is_nan() || (w - g).abs() <= 0.01 * w.abs() + 2e-38;
+            assert!(same, "{op} of {} and {}: {g}, not {w}", x[i / n], x[i % n]);
+        }
+    }
+}
+
+#[test]
 fn an_index_out_of_range_is_found_when_something_is_read() {
     let Some(gpu) = gpu() else { return };
     let table = Tensor::randn([5, 3]).to(&gpu);

@@ -25,6 +25,11 @@ impl Cell {
         c
     }
 
+    /// Its bytes, as memory has them.
+    pub fn bytes(self) -> [u8; 8] {
+        self.0
+    }
+
     /// The number in it.
     pub fn get(self, dtype: DType) -> Scalar {
         match dtype.compute() {

@@ -22,7 +22,8 @@ const SHIM: &str = r#"
 #define __global__
 #define __device__ static
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
+#define __grid_constant__
 struct shim_dim { unsigned int x; };
 static shim_dim threadIdx, blockIdx, gridDim;
 // A thread of a block is a context of its own; where it must wait for others it gives way to the next.
@@ -136,7 +137,7 @@ pub fn in_namespace(i: usize, p: &Program) -> String {
 /// The plain emitter's text as a program of one launch, on fewer blocks than points, so that each must take several.
 pub fn plain(k: &Kernel) -> Program {
     let s = emit::cuda(k).unwrap();
-    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(3), threads: s.block };
+    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(3), threads: s.block, shared: 0 };
     Program {
         bindings: s.bindings.iter().map(|b| b.what).collect(),
         stages: vec![stage],
@@ -199,6 +200,18 @@ impl Library {
         Some(Library(lib))
     }
 
+    /// Calls the entry points of program `i` with pointers to their arguments; a buffer is its own.
+    pub fn call(&self, i: usize, p: &Program, list: &mut [*mut c_void]) {
+        for n in 0..p.stages.len() {
+            // SAFETY: the signature is the one written above; the pointers are those the entry point expects.
+            unsafe {
+                let name = format!("run{i}_{n}");
+                let run = self.0.get::<unsafe extern "C" fn(*mut *mut c_void)>(name.as_bytes()).unwrap();
+                run(list.as_mut_ptr());
+            }
+        }
+    }
+
     /// Runs program `i`, of case `c`, on these buffers.
     pub fn run(&self, i: usize, p: &Program, c: &Case, args: &mut [Vec<u8>], flags: &mut u32) {
         let mut cells: Vec<Cell> = c.params.iter().zip(&c.kernel.params).map(|(&x, &d)| Cell::of(x, d)).collect();
@@ -230,16 +243,10 @@ impl Library {
                 What::Flags => (&raw mut *flags).cast(),
                 What::Scratch => scratch.as_mut_ptr().cast(),
                 What::Offset(_) => unreachable!("CUDA takes no offsets"),
+                What::Table => unreachable!("one kernel has no table"),
             });
         }
-        for n in 0..p.stages.len() {
-            // SAFETY: the signature is the one written above; the pointers are those the entry point expects.
-            unsafe {
-                let name = format!("run{i}_{n}");
-                let run = self.0.get::<unsafe extern "C" fn(*mut *mut c_void)>(name.as_bytes()).unwrap();
-                run(list.as_mut_ptr());
-            }
-        }
+        self.call(i, p, &mut list);
         for (bytes, (copy, shift)) in args.iter_mut().zip(&copies) {
             // SAFETY: as above, the other way.
             unsafe {

@@ -3,6 +3,8 @@
 
 mod cases;
 mod host;
+mod kept;
+mod many;
 mod nvrtc;
 
 use cases::{Case, every};
@@ -97,7 +99,7 @@ fn every_wgsl_is_valid_or_names_what_is_missing() {
 }
 
 /// A GPU as programs are written for it; few multiprocessors would never split a row.
-const TARGET: emit::CudaTarget = emit::CudaTarget { multiprocessors: 132, aligned: true };
+const TARGET: emit::CudaTarget = emit::CudaTarget { multiprocessors: 132, shared: 228 << 10, aligned: true };
 
 /// The programs of a case: the plain one, the fast one, and (but for single rows of the table, which share their loops)
 /// the fast one that trusts no address.

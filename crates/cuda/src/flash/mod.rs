@@ -72,7 +72,7 @@ impl Key {
     }
 
     fn program(&self) -> Program {
-        let stage = |entry: &str| Stage { entry: entry.into(), blocks: 0, threads: THREADS };
+        let stage = |entry: &str| Stage { entry: entry.into(), blocks: 0, threads: THREADS, shared: 0 };
         Program {
             text: self.text(),
             bindings: vec![],

@@ -318,7 +318,7 @@ impl<'a, D: Dialect> Body<'a, D> {
             InstKind::Cast(x) => self.d.cast(&format!("v{x}"), k.insts[*x].dtype, inst.dtype),
             InstKind::Reduce(..) => return Ok(()),
             InstKind::Store { arg, access, value } => {
-                let name = format!("v{value}");
+                let name = format!("v{}", self.unrounded(*value, k.args[*arg].dtype));
                 if let Some(place) = self.at_hand.get(&v) {
                     let text = format!("{place} = {};", self.d.pack(k.args[*arg].dtype, &name));
                     self.line(&text);
@@ -336,6 +336,21 @@ impl<'a, D: Dialect> Body<'a, D> {
         let text = self.d.define(ty, &name, &value);
         self.line(&text);
         Ok(())
+    }
+
+    /// The value that packing into `stored` rounds in any case, where a conversion to that type is all that follows.
+    fn unrounded(&self, v: Val, stored: DType) -> Val {
+        let insts = &self.s.kernel.insts;
+        match insts[v].kind {
+            InstKind::Cast(x)
+                if insts[v].dtype == stored
+                    && matches!(stored, DType::F16 | DType::BF16)
+                    && insts[x].dtype.compute() == DType::F32 =>
+            {
+                x
+            }
+            _ => v,
+        }
     }
 
     /// `a` combined with `b`, as an expression.

@@ -239,7 +239,8 @@ fn quick(row: &str) -> Option<&'static str> {
     Some(match row {
         "exp" => "g_quick_exp({0})",
         "tanh" => "g_quick_tanh({0})",
-        "sigmoid" => "g_quick_divide(1.0f, 1.0f + g_quick_exp(-{0}))",
+        "sigmoid" => "g_quick_reciprocal(1.0f + g_quick_exp(-{0}))",
+        "maximum" => "g_quick_maximum({0}, {1})",
         "div" => "g_quick_divide({0}, {1})",
         _ => return None,
     })

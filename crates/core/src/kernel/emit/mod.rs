@@ -45,6 +45,7 @@ mod range;
 mod schedule;
 mod wgsl;
 
+pub use fast::many::{Many, Table};
 pub use wgsl::Features;
 
 use super::{Kernel, oracle};
@@ -114,6 +115,8 @@ pub enum What {
     Flags,
     /// Memory of [`Program::scratch`] bytes, aligned to 16 (CUDA).
     Scratch,
+    /// The words of a [`Table`], by value (CUDA).
+    Table,
 }
 
 /// Where it goes.
@@ -142,6 +145,8 @@ pub fn cuda(k: &Kernel) -> Result<Source> {
 pub struct CudaTarget {
     /// Multiprocessors of the GPU.
     pub multiprocessors: usize,
+    /// Shared memory of a multiprocessor, in bytes.
+    pub shared: usize,
     /// Whether launches keep to [`Program::alignment`]; a program that must not rely on it asks for none.
     pub aligned: bool,
 }
@@ -179,6 +184,8 @@ pub struct Stage {
     pub blocks: usize,
     /// Threads a block.
     pub threads: usize,
+    /// Dynamic shared memory a block, in bytes.
+    pub shared: usize,
 }
 
 /// Writes a CUDA program for a GPU.
@@ -187,7 +194,7 @@ pub fn cuda_program(k: &Kernel, target: &CudaTarget) -> Result<Program> {
         return Ok(program);
     }
     let s = cuda::emit(k)?;
-    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(1 << 30), threads: s.block };
+    let stage = Stage { entry: s.entry.into(), blocks: s.blocks(1 << 30), threads: s.block, shared: 0 };
     Ok(Program {
         bindings: s.bindings.iter().map(|b| b.what).collect(),
         stages: vec![stage],
@@ -196,6 +203,12 @@ pub fn cuda_program(k: &Kernel, target: &CudaTarget) -> Result<Program> {
         alignment: k.args.iter().map(|a| a.dtype.size()).collect(),
         text: s.text,
     })
+}
+
+/// Writes one CUDA program for elementwise kernels that differ in nothing but the extent of their one map axis; nothing
+/// where they cannot go as one.
+pub fn cuda_many(kernels: &[Kernel], target: &CudaTarget) -> Result<Option<Many>> {
+    fast::many::program(kernels, target)
 }
 
 /// Writes WGSL without extensions.
@@ -245,7 +258,7 @@ impl Source {
                         _ => (narrow(oracle::wrap(x.i64(), dtype))? as i64).to_le_bytes(),
                     }
                 }
-                What::Buffer(_) | What::Flags | What::Scratch => continue,
+                What::Buffer(_) | What::Flags | What::Scratch | What::Table => continue,
             };
             let Some(place) = out.get_mut(offset..offset + bytes) else { return Err(missing()) };
             place.copy_from_slice(&word[..bytes]);

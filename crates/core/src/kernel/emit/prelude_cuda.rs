@@ -3,25 +3,40 @@
 /// Name and text, callees before callers.
 pub(super) const HELPERS: &[(&str, &str)] = &[
     (
-        // Two units in the last place, over the whole range.
-        "g_quick_divide",
+        // The reciprocal of what is neither tiny nor huge: two units in the last place.
+        "g_quick_reciprocal",
         "\
-__device__ inline float g_quick_divide(float a, float b) {
+__device__ inline float g_quick_reciprocal(float b) {
 #ifdef __CUDA_ARCH__
     float q;
-    asm(\"div.full.f32 %0, %1, %2;\" : \"=f\"(q) : \"f\"(a), \"f\"(b));
+    asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(q) : \"f\"(b));
     return q;
 #else
-    return a / b;
+    return 1.0f / b;
 #endif
 }",
     ),
     (
+        // A few units in the last place, over the whole range: where the divisor is out of the range of reciprocals, both
+        // are scaled, and what overflows or vanishes by that would do so anyway. All but the products is about the
+        // divisor alone, so that rows that divide by one number do it once.
+        "g_quick_divide",
+        "\
+__device__ inline float g_quick_divide(float a, float b) {
+    const float size = fabsf(b);
+    const float scale = size > 1.2676506e30f ? 5.421011e-20f : size < 7.888609e-31f ? 1.8446744e19f : 1.0f;
+    return (a * scale) * g_quick_reciprocal(b * scale);
+}",
+    ),
+    (
+        // What is below the normal numbers is zero.
         "g_quick_exp",
         "\
 __device__ inline float g_quick_exp(float x) {
 #ifdef __CUDA_ARCH__
-    return __expf(x);
+    float y;
+    asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x * 1.44269504f));
+    return y;
 #else
     return exp(x);
 #endif
@@ -37,6 +52,44 @@ __device__ inline float g_quick_tanh(float x) {
     return y;
 #else
     return tanh(x);
+#endif
+}",
+    ),
+    (
+        // NaN where either is one.
+        "g_quick_maximum",
+        "\
+__device__ inline float g_quick_maximum(float a, float b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float y;
+    asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));
+    return y;
+#else
+    return a > b || a != a ? a : b;
+#endif
+}",
+    ),
+    (
+        // Sixteen bytes into shared memory, without a register between.
+        "g_copy_16",
+        "\
+__device__ inline void g_copy_16(unsigned char* to, const void* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(to);
+    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" :: \"r\"(at), \"l\"(from) : \"memory\");
+#else
+    struct alignas(16) words { unsigned int x[4]; };
+    *(words*)to = *(const words*)from;
+#endif
+}",
+    ),
+    (
+        // A thread's own copies are there.
+        "g_copied",
+        "\
+__device__ inline void g_copied() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(\"cp.async.wait_all;\" ::: \"memory\");
 #endif
 }",
     ),

@@ -5,7 +5,9 @@
 //! | [`lines`] | no reduction | a thread takes vectors of elements that lie side by side |
 //! | [`tiles`] | no reduction, but what is read and what is written lie across each other | a block takes a square through shared memory |
 //! | [`rows`] | reductions along memory | a few lanes, a warp or a block take a row and keep it in registers |
+//! | [`kept`] | rows of which registers would hold one a multiprocessor | a block takes a row and keeps it in shared memory, two at a time |
 //! | [`rows`], split | few long rows | several blocks take a row; a launch a stage, partial results in between |
+//! | [`many`] | no reduction, one body, several extents | a table says which blocks take which part |
 //! | [`columns`] | reductions across memory | a block takes a strip of columns; split like rows where strips are few |
 //!
 //! Vectors are 16 bytes where addresses allow it. Every order of combination is fixed by the kernel and the GPU's
@@ -13,7 +15,9 @@
 //! What fits none of these (empty spaces, for one) is left to the plain emitter.
 
 mod columns;
+mod kept;
 mod lines;
+pub(super) mod many;
 mod rows;
 mod tiles;
 mod vector;
@@ -75,11 +79,16 @@ impl<'a> Writer<'a> {
     }
 
     fn entry(&mut self, b: Body<'_, Cuda>, blocks: usize, threads: usize) {
+        self.entry_with(b, blocks, threads, 0);
+    }
+
+    /// An entry point with dynamic shared memory; its blocks are to fit a multiprocessor twice.
+    fn entry_with(&mut self, b: Body<'_, Cuda>, blocks: usize, threads: usize, shared: usize) {
         let entry = match self.entries.len() {
             0 => super::cuda::ENTRY.to_string(),
             n => format!("{}_{n}", super::cuda::ENTRY),
         };
-        self.entries.push((Stage { entry, blocks, threads }, b.out));
+        self.entries.push((Stage { entry, blocks, threads, shared }, b.out));
     }
 
     /// Records which buffers are read or written as vectors.
@@ -123,8 +132,9 @@ impl<'a> Writer<'a> {
             .entries
             .iter()
             .map(|(s, body)| {
+                let twice = if s.shared > 0 { ", 2" } else { "" };
                 format!(
-                    "extern \"C\" __global__ void __launch_bounds__({}) {}({arguments}) {{\n{body}}}\n",
+                    "extern \"C\" __global__ void __launch_bounds__({}{twice}) {}({arguments}) {{\n{body}}}\n",
                     s.threads, s.entry
                 )
             })

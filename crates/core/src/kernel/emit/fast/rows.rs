@@ -5,7 +5,7 @@ use super::super::{
     cuda::Cuda,
 };
 use super::{
-    THREADS, Writer, identity, reductions_behind, rows_behind,
+    THREADS, Writer, identity, kept, reductions_behind, rows_behind,
     vector::{Chunk, Vectors, access},
 };
 use crate::{
@@ -37,7 +37,7 @@ pub(super) fn write(w: &mut Writer<'_>) -> Result<bool> {
     let splits = wanted.min(s.cols / SPLIT_LEAST);
     if splits > 1 {
         split(w, &vectors, splits)?
-    } else {
+    } else if !kept::write(w, &vectors, lanes(s.cols, vectors.n))? {
         whole(w, &vectors)?
     }
     Ok(true)
@@ -175,7 +175,7 @@ pub(super) fn accumulators(b: &mut Body<'_, Cuda>, v: &Vectors, reduces: &[Val])
 }
 
 /// Each thread's accumulators become one, and those of all lanes of a row the value of the reduction, in every lane.
-fn combine_lanes(b: &mut Body<'_, Cuda>, v: &Vectors, reduces: &[Val], lanes: usize) -> Result<()> {
+pub(super) fn combine_lanes(b: &mut Body<'_, Cuda>, v: &Vectors, reduces: &[Val], lanes: usize) -> Result<()> {
     for &x in reduces {
         // Neighbours first: a tree whatever the width.
         let mut half = v.n / 2;
