@@ -124,7 +124,7 @@ pub(crate) struct Scratch {
 fn emptied<'a>(mut slots: Vec<Slot<'_>>) -> Vec<Slot<'a>> {
     slots.clear();
     // Nothing is left to convert, and collecting into the same layout keeps the allocation.
-    slots.into_iter().filter_map(|_| None).collect()
+    slots.into_iter().map_while(|_| None).collect()
 }
 
 impl<'a> Call<'a> {

@@ -8,7 +8,7 @@
 //! The caller works too, and tasks are taken one by one: a helper that comes late costs nothing. Each
 //! thread begins with a share of its own, the same part of the tasks whenever their number is the
 //! same, so that it finds in its caches what it left there the last time; when its share is done, it
-//! takes from the ends of the others'. Sums over 64 MiB: 1.5 ms from one counter, 0.9 from shares.
+//! takes from the ends of the others'.
 
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
