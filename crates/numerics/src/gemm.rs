@@ -471,9 +471,18 @@ pub fn batched_gemm<T: Gemm>(
     };
     let work = d.work().saturating_mul(batch.len());
     let by_batch = batch.len() > 1 && d.work() < 1 << 24 && work >= PARALLEL_PRODUCT;
-    if by_batch && disjoint(d, lc, batch) {
-        // Groups of fixed size, so that tiny products share the cost of a task.
-        let group = (PARALLEL_PRODUCT / 4 / d.work().max(1)).max(1);
+    // Groups of fixed size, so that tiny products share the cost of a task.
+    let group = (PARALLEL_PRODUCT / 4 / d.work().max(1)).max(1);
+    let plain = alpha == T::ONE && beta == T::ZERO;
+    if let Some(small) = plain.then(|| fused::small(d, a, b, &out, lc, batch)).flatten() {
+        for_tasks(batch.len().div_ceil(group), by_batch && disjoint(d, lc, batch), |t| {
+            let mut room = (small.room() > 0).then(|| scratch::take(small.room()));
+            let room = room.as_mut().map_or(&mut [][..], |r| &mut r[..]);
+            // SAFETY: `c` is borrowed exclusively for the call, and tasks run at the same time only
+            // when `disjoint` found their outputs apart.
+            unsafe { small.run(&batch[t * group..batch.len().min((t + 1) * group)], room) };
+        });
+    } else if by_batch && disjoint(d, lc, batch) {
         for_tasks(batch.len().div_ceil(group), true, |t| {
             batch[t * group..batch.len().min((t + 1) * group)].iter().for_each(|o| one(o, false));
         });
@@ -493,6 +502,7 @@ fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
 
 mod blocked;
 mod fused;
+mod small;
 pub use fused::gemm_fused;
 mod then;
 mod tile;

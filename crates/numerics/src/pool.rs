@@ -199,10 +199,10 @@ unsafe fn later<S: Simd>(a: S::V, b: S::V) -> (S::M, S::V) {
 #[inline(always)]
 unsafe fn forward_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
     let [h, w] = &p.windows;
-    // Outputs whose windows are inside the row, for strides that vectors can read.
+    // Outputs whose windows are inside the row, for strides that vectors can read: all but absurd ones.
     let reach = (w.size - 1) * w.dilation;
     let (from, mut to) = (w.padding.div_ceil(w.stride), 0);
-    if w.stride <= 2 {
+    if w.stride < 1 << 24 {
         to = ((w.n + w.padding).saturating_sub(reach)).div_ceil(w.stride).min(w.out);
     }
     for oh in 0..h.out {
@@ -228,6 +228,8 @@ unsafe fn forward_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
                         let from = row.add(w.at(ow, c));
                         let v = if w.stride == 1 {
                             S::load_first(from, n)
+                        } else if w.stride > 2 {
+                            S::load_apart(from, w.stride, n)
                         } else if n == S::LANES && w.at(ow, c) + 2 * n <= w.n {
                             S::evens(S::load(from), S::load(from.add(S::LANES)))
                         } else {

@@ -34,6 +34,17 @@ pub(crate) trait Simd: Copy {
     unsafe fn store(p: *mut f32, v: Self::V);
     /// The first `n` numbers, zeros after them; nothing behind them is read.
     unsafe fn load_first(p: *const f32, n: usize) -> Self::V;
+    /// The first `n` of numbers `step` apart, of which fewer than `2^24` make a step; others are not read.
+    #[inline(always)]
+    unsafe fn load_apart(p: *const f32, step: usize, n: usize) -> Self::V {
+        let mut all = [0.0f32; 16];
+        for (i, x) in all.iter_mut().enumerate().take(n.min(Self::LANES)) {
+            // SAFETY: the caller's promise.
+            *x = unsafe { *p.add(i * step) };
+        }
+        // SAFETY: no vector is longer than 16.
+        unsafe { Self::load(all.as_ptr()) }
+    }
     /// Writes the first `n` numbers.
     unsafe fn store_first(p: *mut f32, v: Self::V, n: usize);
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;

@@ -5,6 +5,7 @@
 
 use crate::element::Order;
 use crate::lanes::{Lanes, PARALLEL_WORK};
+use crate::tasks::for_chunks;
 use rayon::prelude::*;
 
 /// An element's sort key and position: sorting these is stable whatever the algorithm, and
@@ -85,15 +86,55 @@ pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
 /// assert_eq!(out, [1, 3]);
 /// ```
 pub fn topk<T: Order>(l: Lanes, x: &[T], k: usize, largest: bool, out: &mut [i64]) {
-    debug_assert!(k <= l.n);
-    for_lanes(l, k, x, out, largest, l.n * 4 + sort_work(k), |_, items, out| {
-        if k < items.len() {
-            items.select_nth_unstable(k);
+    debug_assert!(k <= l.n && x.len() == l.len() && out.len() == l.count() * k);
+    assert!(l.n <= u32::MAX as usize, "sorting more than 2^32 - 1 elements along one axis");
+    if l.count() == 0 || k == 0 {
+        return;
+    }
+    let work = (l.n + sort_work(k)).saturating_mul(l.count());
+    let together = (PARALLEL_WORK / 4 / (work / l.outer).max(1)).max(1);
+    for_chunks(out, k * l.inner, together, work >= PARALLEL_WORK, |(o, out)| {
+        let x = &x[o * l.n * l.inner..][..l.n * l.inner];
+        let mut items = Vec::new();
+        for j in 0..l.inner {
+            let lane = x.iter().skip(j).step_by(l.inner);
+            if largest {
+                first(lane.map(|x| !x.key()), k, &mut items);
+            } else {
+                first(lane.map(|x| x.key()), k, &mut items);
+            }
+            for (i, item) in items.iter().enumerate() {
+                out[i * l.inner + j] = i64::from(item.1);
+            }
+        }
+    });
+}
+
+/// The `k > 0` items of least keys, in order, of which there are at least so many.
+///
+/// Those that may be among them are collected. Once they are several times as many as wanted, the
+/// rest is left out, and what comes later has to be less than the greatest that stays: most
+/// elements are compared to that alone.
+fn first(keys: impl Iterator<Item = u64>, k: usize, items: &mut Vec<Item>) {
+    let room = (4 * k).max(32);
+    items.clear();
+    // Whether everything is taken, or only what is less than this.
+    let mut limit: Option<u64> = None;
+    for (i, key) in keys.enumerate() {
+        if limit.is_some_and(|limit| key >= limit) {
+            continue;
+        }
+        items.push((key, i as u32));
+        if items.len() == room {
+            limit = Some(items.select_nth_unstable(k - 1).1.0);
             items.truncate(k);
         }
-        items.sort_unstable();
-        positions(items, out);
-    });
+    }
+    if k < items.len() {
+        items.select_nth_unstable(k - 1);
+        items.truncate(k);
+    }
+    items.sort_unstable();
 }
 
 /// The position of the `rank`-th smallest (from zero) of the lane.

@@ -25,6 +25,9 @@ const LARGEST: usize = 1 << 25;
 /// Products of fewer rows share panels over threads instead of rows.
 const FEW_ROWS: usize = 48;
 
+/// Rows of a panel that a task packs where panels are few: whole blocks of every width of vectors.
+const PACK_DEEP: usize = 64;
+
 /// A product that can be done here.
 pub(super) struct Blocked {
     d: Dims,
@@ -209,12 +212,22 @@ impl Blocked {
             part.start * width + (self.panel_start(p) * self.lanes() - skipped) * part.len()
         };
         let count = panels - first;
-        let together = (1usize << 13).div_ceil(48 * k).max(count.div_ceil(32));
-        for_tasks(count.div_ceil(together), parallel && count * k * 48 >= 1 << 15, |t| {
-            for p in first + t * together..panels.min(first + (t + 1) * together) {
+        // Few panels are cut along the sum, so that threads share them evenly.
+        let deep = if count < 16 { PACK_DEEP } else { k };
+        let slices = k.div_ceil(deep);
+        let together = (1usize << 12).div_ceil(48 * deep).max((count * slices).div_ceil(32));
+        for_tasks((count * slices).div_ceil(together), parallel && count * k * 48 >= 1 << 14, |t| {
+            for u in t * together..(count * slices).min((t + 1) * together) {
+                let (p, from) = (first + u / slices, u % slices * deep);
                 for part in self.parts() {
-                    // SAFETY: panels have places of their own.
-                    unsafe { self.pack(p, &part, shared.ptr().add(place(p, &part))) };
+                    let some = part.start.max(from)..part.end.min(from + deep);
+                    if some.is_empty() {
+                        continue;
+                    }
+                    let row = self.columns(p, p + 1).len().next_multiple_of(self.lanes());
+                    let to = place(p, &part) + (some.start - part.start) * row;
+                    // SAFETY: panels have places of their own, and so have their rows.
+                    unsafe { self.pack(p, &some, shared.ptr().add(to)) };
                 }
             }
         });

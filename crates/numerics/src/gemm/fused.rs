@@ -1,7 +1,8 @@
 //! Products in `f32` with an epilogue, and those with a short side.
 
 use super::blocked::Blocked;
-use super::{Dims, Gemm, Layout, Operand, Out, product_then};
+use super::small::Small;
+use super::{BatchOffset, Dims, Gemm, Layout, Operand, Out, product_then};
 use crate::epilogue::Epilogue;
 use crate::gemv::{SHORT, Strided, short_rows};
 use crate::simd::{Isa, Simd, dispatch};
@@ -41,6 +42,18 @@ pub(super) unsafe fn special<T: Gemm>(
             || (d.n <= SHORT && short_rows((d.n, d.m, d.k), b.turned(), a.turned(), c, lc.cs, lc.rs, parallel))
             || Blocked::new(d, a, b, c, Layout { offset: 0, ..lc }).map(|p| p.run(parallel, None)).is_some()
     }
+}
+
+/// The products of a batch, if they are small ones in `f32`.
+pub(super) fn small<T: Gemm>(
+    d: Dims,
+    a: Operand<T>,
+    b: Operand<T>,
+    c: &Out<T>,
+    lc: Layout,
+    batch: &[BatchOffset],
+) -> Option<Small> {
+    Small::new(d, strided(a)?, strided(b)?, (c.ptr.cast(), c.len), lc, batch)
 }
 
 /// `C = epilogue(A @ B)` for a contiguous `C`, block by block, so that the epilogue finds each in the

@@ -334,3 +334,66 @@ fn blocks_are_handed_on_once_and_final() {
         }
     }
 }
+
+/// Batches of small products in random layouts, against the definition; what lies between the
+/// outputs' elements stays as it is.
+#[test]
+fn batches_of_small_products_match_the_definition() {
+    let mut r = Random(21);
+    for case in 0..400 {
+        let d = Dims::new(1 + r.below(40), 1 + r.below(70), 1 + r.below(if case % 8 == 0 { 90 } else { 20 }));
+        let count = 1 + r.below(40);
+        let mut side = |rows: usize, columns: usize| {
+            let (gap, offset) = (r.below(3), r.below(4));
+            let (rs, cs) = match r.below(4) {
+                0 | 1 => (columns + gap, 1),
+                2 => (1, rows + gap),
+                _ => (2 * columns + gap, 2),
+            };
+            let size = (rs * rows).max(cs * columns);
+            // A matrix of its own for each product, every other one, or the same for all.
+            let (step, every) = ([size, 0][r.below(2)], 1 + r.below(2));
+            let len = offset + count * size;
+            (Layout::new(offset, rs as isize, cs as isize), r.f32s(len), step, every)
+        };
+        let ((la, a, step_a, every_a), (lb, b, step_b, every_b)) = (side(d.m, d.k), side(d.k, d.n));
+        let lc = Layout::row_major(d.n + r.below(3));
+        let size = lc.rs as usize * d.m;
+        let batch: Vec<_> = (0..count)
+            .map(|i| BatchOffset { a: i / every_a * step_a, b: i / every_b * step_b, c: (count - 1 - i) * size })
+            .collect();
+        let mut c = r.f32s(count * size);
+        let mut expected = wide(&c);
+        batched_gemm(d, 1.0, Operand::new(&a, la), Operand::new(&b, lb), 0.0, &mut c, lc, &batch);
+        for o in &batch {
+            naive(d, 1.0, (&wide(&a), la.at(o.a)), (&wide(&b), lb.at(o.b)), 0.0, &mut expected, lc.at(o.c));
+        }
+        close(&wide(&c), &expected, 1e-6 * (d.k as f64 + 8.0));
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit_of_small_products() {
+    let mut r = Random(22);
+    for (count, m, n, k) in [(512, 16, 16, 16), (300, 7, 13, 30), (100, 20, 50, 11)] {
+        let (a, b) = (r.f32s(count * m * k), r.f32s(count * k * n));
+        for lb in [Layout::row_major(n), Layout::row_major(k).transposed()] {
+            let batch: Vec<_> = (0..count).map(|i| BatchOffset { a: i * m * k, b: i * k * n, c: i * m * n }).collect();
+            same_on_any_threads(|| {
+                let mut c = vec![0.0; count * m * n];
+                let (a, b) = (Operand::new(&a, Layout::row_major(k)), Operand::new(&b, lb));
+                batched_gemm(Dims::new(m, n, k), 1.0, a, b, 0.0, &mut c, Layout::row_major(n), &batch);
+                bits(&c)
+            });
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "B reaches outside its slice")]
+fn small_products_outside_of_their_slice_are_refused() {
+    let (a, b, mut c) = ([0.0f32; 64], [0.0f32; 63], [0.0f32; 64]);
+    let l = Layout::row_major(4);
+    let batch: Vec<_> = (0..4).map(|i| BatchOffset { a: i * 16, b: i * 16, c: i * 16 }).collect();
+    batched_gemm(Dims::new(4, 4, 4), 1.0, Operand::new(&a, l), Operand::new(&b, l), 0.0, &mut c, l, &batch);
+}

@@ -213,6 +213,14 @@ impl Simd for Avx512 {
         unsafe { _mm512_maskz_loadu_ps(mask16(n), p) }
     }
     #[inline(always)]
+    unsafe fn load_apart(p: *const f32, step: usize, n: usize) -> __m512 {
+        unsafe {
+            let count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            let at = _mm512_mullo_epi32(count, _mm512_set1_epi32(step as i32));
+            _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), mask16(n), at, p)
+        }
+    }
+    #[inline(always)]
     unsafe fn store_first(p: *mut f32, v: __m512, n: usize) {
         unsafe { _mm512_mask_storeu_ps(p, mask16(n), v) }
     }

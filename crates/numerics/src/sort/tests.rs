@@ -121,3 +121,24 @@ fn threads_do_not_change_the_order() {
         (sorted, top)
     });
 }
+
+#[test]
+fn the_first_of_long_lanes_match() {
+    let mut r = Random(11);
+    for (outer, n, inner, k) in
+        [(3, 1003, 1, 10), (2, 700, 3, 1), (1, 501, 2, 200), (1, 300, 1, 300), (0, 9, 2, 3), (2, 9, 0, 3), (2, 9, 2, 0)]
+    {
+        let l = Lanes { outer, n, inner };
+        let rising: Vec<f32> = (0..l.len()).map(|i| i as f32).collect();
+        let falling: Vec<f32> = rising.iter().map(|x| -x).collect();
+        for x in [r.ties(l.len()), r.f32s(l.len()), rising, falling, vec![f32::NAN; l.len()]] {
+            for largest in [false, true] {
+                let mut top = vec![-1; l.count() * k];
+                topk(l, &x, k, largest, &mut top);
+                for (x, top) in lanes(l, &x).iter().zip(lanes(l.with_n(k), &top)) {
+                    assert_eq!(top, reference(x, largest)[..k], "{k} of {n}, largest: {largest}");
+                }
+            }
+        }
+    }
+}
