@@ -40,6 +40,28 @@ fn by_rank() {
 }
 
 #[test]
+fn the_first_by_rank_are_those_of_the_sorted() {
+    let x = Tensor::from((0..3 * 211).map(|i| f64::from((i * 37) % 101)).collect::<Vec<_>>());
+    let x = x.reshape([3, 211]).unwrap();
+    let holes = x.eq(7.0).unwrap().where_(f64::NAN, &x).unwrap();
+    for x in [&x, &holes, &x.t().unwrap()] {
+        for (dim, largest, k) in [(0, true, 2), (1, true, 3), (1, false, 1), (0, false, 3), (1, true, 0)] {
+            let (values, at) = x.topk(k, dim, largest).unwrap();
+            let (all, order) = x.sort(dim, largest).unwrap();
+            let (all, order) = (all.narrow(dim, 0, k).unwrap(), order.narrow(dim, 0, k).unwrap());
+            assert_eq!((i64s(&at), at.dims()), (i64s(&order), order.dims()));
+            let bits = |t: &Tensor| t.to_vec::<f64>().unwrap().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&values), bits(&all));
+        }
+        let (_, at) = x.kthvalue(3, 0, true).unwrap();
+        assert_eq!(i64s(&at), i64s(&x.argsort(0, false).unwrap().narrow(0, 2, 1).unwrap()));
+    }
+    let x = Tensor::var("x", Tensor::from([3.0, 1.0, 2.0]));
+    let y = (x.topk(2, 0, true).unwrap().0 * Tensor::from([1.0, 10.0])).sum();
+    assert_eq!(y.backward().unwrap().wrt(&x).unwrap().to_vec::<f64>().unwrap(), [1.0, 0.0, 10.0]);
+}
+
+#[test]
 fn searching() {
     let rows = Tensor::from([[1i64, 3, 5], [2, 2, 2]]);
     let at = rows.searchsorted(&Tensor::from([[3i64, 9], [2, 1]]), true).unwrap();

@@ -495,6 +495,9 @@ pub fn batched_gemm<T: Gemm>(
 fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
     let (lo, hi) = lc.span(d.m, d.n);
     let extent = (hi - lo) as usize + 1;
+    if batch.windows(2).all(|w| w[1].c >= w[0].c.saturating_add(extent)) {
+        return true;
+    }
     let mut starts: Vec<usize> = batch.iter().map(|o| o.c).collect();
     starts.sort_unstable();
     starts.windows(2).all(|w| w[1] - w[0] >= extent)

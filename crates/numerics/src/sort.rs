@@ -5,50 +5,66 @@
 
 use crate::element::Order;
 use crate::lanes::{Lanes, PARALLEL_WORK};
-use crate::tasks::for_chunks;
+use crate::tasks::{Shared, for_chunks, for_tasks};
 use rayon::prelude::*;
 
 /// An element's sort key and position: sorting these is stable whatever the algorithm, and
 /// compares integers side by side instead of following positions to floats.
 type Item = (u64, u32);
 
+/// Lanes that lie side by side and are copied out together: a line of the cache has as many.
+const WIDE: usize = 16;
+
 /// Fills `out`, whose lanes have length `m`, one lane at a time: `lane` gets the values of the
-/// input lane, their items in order of position, and the `m` outputs to write.
+/// input lane, memory for items, and the `m` outputs to write. `work` is that of one lane.
 fn for_lanes<T: Order>(
     l: Lanes,
     m: usize,
     x: &[T],
     out: &mut [i64],
-    descending: bool,
     work: usize,
-    lane: impl Fn(&[T], &mut Vec<Item>, &mut [i64]) + Sync,
+    lane: impl Fn(&[T], &mut Vec<Item>, &mut [i64]) + Sync + Send,
 ) {
-    debug_assert!(x.len() == l.len() && out.len() == l.outer * m * l.inner);
+    assert!(x.len() == l.len() && out.len() == l.outer * m * l.inner, "sizes of lanes");
     // Positions are kept in 32 bits; a longer lane would need more than 64 GiB for its items.
     assert!(l.n <= u32::MAX as usize, "sorting more than 2^32 - 1 elements along one axis");
-    if l.count() == 0 || m == 0 {
+    if l.count() == 0 || m == 0 || l.n == 0 {
         return;
     }
-    let block = |o: usize, out: &mut [i64]| {
-        let x = &x[o * l.n * l.inner..][..l.n * l.inner];
-        let (mut values, mut items, mut result) = (Vec::with_capacity(l.n), Vec::with_capacity(l.n), vec![0; m]);
-        for j in 0..l.inner {
-            values.clear();
-            values.extend(x.iter().skip(j).step_by(l.inner));
-            items.clear();
-            let key = |x: &T| if descending { !x.key() } else { x.key() };
-            items.extend(values.iter().enumerate().map(|(i, x)| (key(x), i as u32)));
-            lane(&values, &mut items, &mut result);
+    let parallel = work.saturating_mul(l.count()) >= PARALLEL_WORK;
+    if l.inner == 1 {
+        let together = (PARALLEL_WORK / 4 / work.max(1)).max(1);
+        return for_chunks(out, m * together, 1, parallel, |(t, out)| {
+            let mut items = Vec::new();
+            for (x, out) in x[t * together * l.n..].chunks_exact(l.n).zip(out.chunks_exact_mut(m)) {
+                lane(x, &mut items, out);
+            }
+        });
+    }
+    let across = l.inner.div_ceil(WIDE);
+    let out = Shared::new(out);
+    for_tasks(l.outer * across, parallel, |t| {
+        let (o, from) = (t / across, t % across * WIDE);
+        let wide = WIDE.min(l.inner - from);
+        let (mut values, mut items, mut result) = (vec![x[0]; wide * l.n], Vec::new(), vec![0; m]);
+        for (i, row) in x[o * l.n * l.inner..].chunks_exact(l.inner).take(l.n).enumerate() {
+            row[from..from + wide].iter().enumerate().for_each(|(j, x)| values[j * l.n + i] = *x);
+        }
+        for (j, values) in values.chunks_exact(l.n).enumerate() {
+            lane(values, &mut items, &mut result);
             for (i, r) in result.iter().enumerate() {
-                out[i * l.inner + j] = *r;
+                // SAFETY: inside, as the length was asserted; tasks have lanes of their own.
+                unsafe { *out.ptr().add((o * m + i) * l.inner + from + j) = *r };
             }
         }
-    };
-    if l.outer > 1 && work.saturating_mul(l.count()) >= PARALLEL_WORK {
-        out.par_chunks_mut(m * l.inner).enumerate().for_each(|(o, out)| block(o, out));
-    } else {
-        out.chunks_mut(m * l.inner).enumerate().for_each(|(o, out)| block(o, out));
-    }
+    });
+}
+
+/// The items of a lane in order of position.
+fn all<T: Order>(x: &[T], descending: bool, items: &mut Vec<Item>) {
+    let key = |x: &T| if descending { !x.key() } else { x.key() };
+    items.clear();
+    items.extend(x.iter().enumerate().map(|(i, x)| (key(x), i as u32)));
 }
 
 /// Writes the positions of items.
@@ -69,7 +85,8 @@ fn sort_work(n: usize) -> usize {
 /// assert_eq!(out, [2, 0, 3, 1]);
 /// ```
 pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
-    for_lanes(l, l.n, x, out, descending, sort_work(l.n), |_, items, out| {
+    for_lanes(l, l.n, x, out, sort_work(l.n), |x, items, out| {
+        all(x, descending, items);
         items.sort_unstable();
         positions(items, out);
     });
@@ -86,27 +103,14 @@ pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
 /// assert_eq!(out, [1, 3]);
 /// ```
 pub fn topk<T: Order>(l: Lanes, x: &[T], k: usize, largest: bool, out: &mut [i64]) {
-    debug_assert!(k <= l.n && x.len() == l.len() && out.len() == l.count() * k);
-    assert!(l.n <= u32::MAX as usize, "sorting more than 2^32 - 1 elements along one axis");
-    if l.count() == 0 || k == 0 {
-        return;
-    }
-    let work = (l.n + sort_work(k)).saturating_mul(l.count());
-    let together = (PARALLEL_WORK / 4 / (work / l.outer).max(1)).max(1);
-    for_chunks(out, k * l.inner, together, work >= PARALLEL_WORK, |(o, out)| {
-        let x = &x[o * l.n * l.inner..][..l.n * l.inner];
-        let mut items = Vec::new();
-        for j in 0..l.inner {
-            let lane = x.iter().skip(j).step_by(l.inner);
-            if largest {
-                first(lane.map(|x| !x.key()), k, &mut items);
-            } else {
-                first(lane.map(|x| x.key()), k, &mut items);
-            }
-            for (i, item) in items.iter().enumerate() {
-                out[i * l.inner + j] = i64::from(item.1);
-            }
+    debug_assert!(k <= l.n);
+    for_lanes(l, k, x, out, l.n + sort_work(k), |x, items, out| {
+        if largest {
+            first(x.iter().map(|x| !x.key()), k, items);
+        } else {
+            first(x.iter().map(|x| x.key()), k, items);
         }
+        positions(items, out);
     });
 }
 
@@ -152,7 +156,10 @@ fn select(items: &mut [Item], rank: usize) -> i64 {
 /// ```
 pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
     debug_assert!(1 <= k && k <= l.n);
-    for_lanes(l, 1, x, out, false, l.n * 4, |_, items, out| out[0] = select(items, k - 1));
+    for_lanes(l, 1, x, out, l.n * 4, |x, items, out| {
+        all(x, false, items);
+        out[0] = select(items, k - 1);
+    });
 }
 
 /// The position of the median of each lane, the lower of two.
@@ -168,7 +175,8 @@ pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
 /// ```
 pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
     debug_assert!(l.n > 0);
-    for_lanes(l, 1, x, out, false, l.n * 4, |x, items, out| {
+    for_lanes(l, 1, x, out, l.n * 4, |x, items, out| {
+        all(x, false, items);
         let nans = x.iter().filter(|x| x.is_nan()).count();
         out[0] = match x.iter().position(|x| x.is_nan()) {
             Some(i) if !ignore_nan => i as i64,
@@ -188,7 +196,8 @@ pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
 /// ```
 pub fn mode<T: Order>(l: Lanes, x: &[T], out: &mut [i64]) {
     debug_assert!(l.n > 0);
-    for_lanes(l, 1, x, out, false, sort_work(l.n), |x, items, out| {
+    for_lanes(l, 1, x, out, sort_work(l.n), |x, items, out| {
+        all(x, false, items);
         items.sort_unstable();
         let value = |item: &Item| x[item.1 as usize];
         let (mut best, mut run) = (0, 0);

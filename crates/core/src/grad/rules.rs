@@ -198,7 +198,7 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
             ScanOp::ArgMax | ScanOp::ArgMin => Err(no_gradient(y, ": positions are integers")),
         },
         HostOp::Scatter { axis, mode } => scatter(*axis as i64, *mode, g, y, x),
-        HostOp::Argsort { .. } | HostOp::SearchSorted { .. } | HostOp::Mode => {
+        HostOp::Argsort { .. } | HostOp::Topk { .. } | HostOp::SearchSorted { .. } | HostOp::Mode => {
             Err(no_gradient(y, ": positions are integers"))
         }
         HostOp::Linalg(l) => linalg_rules::apply(*l, g, y, x, needs),

@@ -203,6 +203,11 @@ fn vmap_of_sorting_and_searching() {
     for (axis, descending) in [(0, false), (1, true)] {
         let f = |x: &[Tensor]| Ok(host(HostOp::Argsort { axis, descending }, &[&x[0]], x[0].shape()));
         same("argsort", f, &[&x], &[Some(0)]);
+        let top = |x: &[Tensor]| {
+            let op = HostOp::Topk { axis, k: 2, largest: descending };
+            Ok(host(op, &[&x[0]], &x[0].shape().with(axis, 2)))
+        };
+        same("topk", top, &[&x], &[Some(0)]);
     }
     let repeated = (&x * 3.0).floor();
     let mode = |x: &[Tensor]| Ok(host(HostOp::Mode, &[&x[0]], &Shape::from(2)));

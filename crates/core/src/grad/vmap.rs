@@ -191,6 +191,9 @@ impl Batch {
                 HostOp::Argsort { axis, descending } => {
                     same(Op::Host(HostOp::Argsort { axis: axis + 1, descending: *descending }))
                 }
+                HostOp::Topk { axis, k, largest } => {
+                    same(Op::Host(HostOp::Topk { axis: axis + 1, k: *k, largest: *largest }))
+                }
                 HostOp::Scatter { axis, mode } => same(Op::Host(HostOp::Scatter { axis: axis + 1, mode: *mode })),
                 HostOp::SearchSorted { .. } => self.searchsorted(t, &inputs[0], &inputs[1])?,
                 HostOp::Mode if inputs[0].rank() > 0 => same(node.op.clone()),

@@ -23,6 +23,15 @@ pub enum HostOp {
         /// Largest first.
         descending: bool,
     },
+    /// Where the first `k` of that order are.
+    Topk {
+        /// Along this axis.
+        axis: usize,
+        /// How many; no more than the axis has.
+        k: usize,
+        /// Largest first.
+        largest: bool,
+    },
     /// (base, index, src): base with `src` combined in at `index` along an axis, in index order.
     Scatter {
         /// Along this axis.
@@ -197,6 +206,7 @@ impl HostOp {
             HostOp::AttentionGrad(a) => HostOp::AttentionGrad(fill(a)),
             HostOp::Scan { .. }
             | HostOp::Argsort { .. }
+            | HostOp::Topk { .. }
             | HostOp::Scatter { .. }
             | HostOp::SearchSorted { .. }
             | HostOp::Mode
@@ -218,6 +228,7 @@ impl HostOp {
                 ScanOp::LogSumExp => "logcumsumexp",
             },
             HostOp::Argsort { .. } => "argsort",
+            HostOp::Topk { .. } => "topk",
             HostOp::Scatter { .. } => "scatter",
             HostOp::SearchSorted { .. } => "searchsorted",
             HostOp::Mode => "mode",

@@ -17,6 +17,13 @@ impl Tensor {
         x.make(Op::Host(HostOp::Argsort { axis, descending }), &[&x], x.shape().clone(), DType::I64)
     }
 
+    /// Where the first `k` of that order are; `k` is no more than the axis has, of which there is one.
+    #[track_caller]
+    fn top(&self, axis: usize, k: usize, largest: bool) -> Tensor {
+        let x = self.detach();
+        x.make(Op::Host(HostOp::Topk { axis, k, largest }), &[&x], x.shape().with(axis, k), DType::I64)
+    }
+
     /// Positions that sort an axis; equal elements stay in order, NaN counts as largest.
     #[track_caller]
     pub fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor> {
@@ -58,7 +65,7 @@ impl Tensor {
             let (v, i) = self.reshape_to(&Shape::from(1)).topk(k, 0, largest)?;
             return if k == 1 { Ok((v.squeeze(0)?, i.squeeze(0)?)) } else { Ok((v, i)) };
         }
-        let at = self.order(a, largest).sliced(a, 0, 1, k);
+        let at = self.top(a, k, largest);
         Ok((self.gather(a as i64, &at)?, at))
     }
 
@@ -71,8 +78,7 @@ impl Tensor {
             let why = format!("k must be 1..={n} for axis {a} of {}, not {k}", self.shape());
             return Err(Error::value("kthvalue", why).operand(self));
         }
-        let order = self.order(a, false);
-        let at = if self.rank() == 0 { order } else { order.sliced(a, k - 1, 1, 1) };
+        let at = if self.rank() == 0 { self.order(a, false) } else { self.top(a, k, false).sliced(a, k - 1, 1, 1) };
         self.taken("kthvalue", dim, &at, keepdim)
     }
 

@@ -37,7 +37,7 @@ macro_rules! numeric {
 /// Runs a routine on contiguous arrays into `out`, whose type and shape are `spec`.
 pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Shape)) -> Result<()> {
     let d = inputs[0].dtype;
-    let sorts = matches!(op, HostOp::Argsort { .. } | HostOp::Mode);
+    let sorts = matches!(op, HostOp::Argsort { .. } | HostOp::Topk { .. } | HostOp::Mode);
     if sorts && inputs[0].shape.iter().any(|&n| n > u32::MAX as usize) {
         let why = format!("an axis of {} is too long to sort (2^32 - 1 at the most)", inputs[0].shape);
         return Err(Error::shape(op.name(), &[&inputs[0].shape], why));
@@ -45,6 +45,7 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
     match op {
         HostOp::Scan { op, axis } => numeric!(d, scan_op(*op, *axis, &inputs[0], out)),
         HostOp::Argsort { axis, descending } => numeric!(d, argsort(*axis, *descending, &inputs[0], out)),
+        HostOp::Topk { axis, k, largest } => numeric!(d, topk(*axis, *k, *largest, &inputs[0], out)),
         HostOp::Scatter { axis, mode } => numeric!(d, scatter_op(*axis, *mode, inputs, out)),
         HostOp::SearchSorted { right } => numeric!(d, searchsorted(*right, inputs, out)),
         HostOp::Mode => numeric!(d, mode(&inputs[0], out)),
@@ -113,6 +114,11 @@ fn scan_op<T: LibraryElement>(op: ScanOp, axis: usize, x: &Array<'_>, out: &mut 
 
 fn argsort<T: LibraryElement>(axis: usize, descending: bool, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
     sort::argsort(Lanes::of(&x.shape, axis), of::<T>(x), descending, out_of(out));
+    Ok(())
+}
+
+fn topk<T: LibraryElement>(axis: usize, k: usize, largest: bool, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    sort::topk(Lanes::of(&x.shape, axis), of::<T>(x), k, largest, out_of(out));
     Ok(())
 }
 

@@ -122,17 +122,14 @@ unsafe fn operand<'a, T>(
     let first = address(&s, spec.dtype).cast::<T>().wrapping_offset(lo);
     // SAFETY: the caller's promise.
     let data = unsafe { std::slice::from_raw_parts(first, (hi - lo) as usize + 1) };
-    let count: usize = spec.batch.iter().product();
-    let places = (0..count)
-        .map(|mut i| {
-            let mut at = -lo;
-            for d in (0..r).rev() {
-                at += (i % spec.batch[d]) as isize * strides[d];
-                i /= spec.batch[d];
-            }
-            at as usize
-        })
-        .collect();
+    // The places of an axis's matrices, for each place of the axes before it.
+    let mut places: SmallVec<[usize; FEW]> = SmallVec::from_slice(&[-lo as usize]);
+    for (&extent, &stride) in spec.batch.iter().zip(strides) {
+        if extent != 1 {
+            let step = |p: usize| (0..extent).map(move |i| p.wrapping_add_signed(i as isize * stride));
+            places = places.into_iter().flat_map(step).collect();
+        }
+    }
     (Operand::new(data, Layout { offset: 0, rs: strides[r], cs: strides[r + 1] }), places)
 }
 
