@@ -1,7 +1,10 @@
 //! Elementwise functions that are short formulas over others: they fuse into one kernel, and their gradients follow.
 
 use crate::api::{arith::Operand, broadcast_all, same_device};
-use crate::{DType, Error, Result, Scalar, Tensor, op::ewise};
+use crate::{
+    DType, Error, Result, Scalar, Tensor,
+    op::{Op, ewise},
+};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 /// How [`Tensor::div_rounding`] rounds a quotient.
@@ -50,6 +53,11 @@ fn largest(dtype: DType) -> f64 {
         DType::F64 => f64::MAX,
         DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => f64::INFINITY,
     }
+}
+
+/// Whether a bound is one number for all elements, and not NaN. Any other may hold a NaN, which makes a NaN.
+fn is_number(bound: &Tensor) -> bool {
+    matches!(bound.node().op, Op::Scalar(x) if !x.f64().is_nan())
 }
 
 impl Tensor {
@@ -324,15 +332,16 @@ impl Tensor {
     #[track_caller]
     pub fn clamp_min(&self, lo: impl Operand) -> Result<Tensor> {
         let lo = lo.tensor(self);
-        // A bound that is NaN makes a NaN.
-        self.lt(&lo)?.logical_or(lo.isnan())?.where_(&lo, self)
+        let beyond = self.lt(&lo)?;
+        if is_number(&lo) { beyond.where_(&lo, self) } else { beyond.logical_or(lo.isnan())?.where_(&lo, self) }
     }
 
     /// At most `hi` (NaN stays).
     #[track_caller]
     pub fn clamp_max(&self, hi: impl Operand) -> Result<Tensor> {
         let hi = hi.tensor(self);
-        self.gt(&hi)?.logical_or(hi.isnan())?.where_(&hi, self)
+        let beyond = self.gt(&hi)?;
+        if is_number(&hi) { beyond.where_(&hi, self) } else { beyond.logical_or(hi.isnan())?.where_(&hi, self) }
     }
 
     /// [`Tensor::clamp`] to constants of this type.
