@@ -1,6 +1,6 @@
 //! Whether a kernel may write a result over one of its operands.
 
-use super::{Access, InstKind, Kernel, Source, Val};
+use super::{Access, InstKind, Kernel, Level, Source, Val};
 
 impl Kernel {
     /// Whether argument `written` may be the same memory as argument `read`: every element is read for the last time, in
@@ -12,7 +12,9 @@ impl Kernel {
     pub fn may_overwrite(&self, read: usize, written: usize) -> bool {
         let (Some(r), Some(w)) = (self.args.get(read), self.args.get(written)) else { return false };
         let Some((stored, value)) = self.only_store(written) else { return false };
-        if r.written || r.dtype.size() != w.dtype.size() || !plain(stored) {
+        // A value of a whole row is stored before the row's elements of the same pass, which may read the operand again.
+        let last = self.reduce.is_empty() || self.insts[value].level == Level::Elem;
+        if r.written || r.dtype.size() != w.dtype.size() || !plain(stored) || !last {
             return false;
         }
         let depth = self.depths();
@@ -120,6 +122,12 @@ mod tests {
         let e = x.exp();
         let rest = &x - e.sum_dim(1, true).unwrap();
         assert_eq!(pairs(&[&e, &rest]).len(), 0);
+        // What is stored once a row, before the row's elements read the operand for the last time.
+        let r = Tensor::randn([8, 1]);
+        r.eval().unwrap();
+        let e = &x + &r;
+        let s = e.sum_dim(1, true).unwrap();
+        assert_eq!(pairs(&[&(&e * &s), &(&s + &r)]).len(), 1, "the elements over x, the rows not over r");
         // A sum of what is stored reads nothing again.
         let e = x.exp();
         assert_eq!(pairs(&[&e, &e.sum_dim(1, false).unwrap()]).len(), 1);
