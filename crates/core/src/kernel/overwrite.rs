@@ -127,7 +127,9 @@ mod tests {
         r.eval().unwrap();
         let e = &x + &r;
         let s = e.sum_dim(1, true).unwrap();
-        assert_eq!(pairs(&[&(&e * &s), &(&s + &r)]).len(), 1, "the elements over x, the rows not over r");
+        let (elements, rows) = (&e * &s, &s + &r);
+        drop((e, s));
+        assert_eq!(pairs(&[&elements, &rows]).len(), 1, "the elements over x, the rows not over r");
         // A sum of what is stored reads nothing again.
         let e = x.exp();
         assert_eq!(pairs(&[&e, &e.sum_dim(1, false).unwrap()]).len(), 1);
