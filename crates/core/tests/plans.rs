@@ -159,8 +159,8 @@ fn a_large_operand_is_computed_again_for_the_backward_pass() {
     let g = loss.backward().unwrap();
     let of = |w: &Tensor| g.wrt(w).unwrap().clone();
     let e = Tensor::explain_all(&[&of(&a), &of(&b), &of(&c)]).unwrap();
-    // Two tensors of 32 MiB a layer without this: what goes into each gelu and what comes out.
-    assert!(e.arena < 4 * (32 << 20), "{} MiB\n{e}", e.arena >> 20);
+    // Of the first layer only what goes into the gelu waits; with what comes out of it, there would be five of 32 MiB.
+    assert!(e.arena < 4 * (32 << 20) + (8 << 20), "{} MiB\n{e}", e.arena >> 20);
 }
 
 #[test]
