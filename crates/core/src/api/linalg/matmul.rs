@@ -69,8 +69,10 @@ impl Tensor {
     #[track_caller]
     fn product(&self, other: &Tensor, shape: Shape) -> Tensor {
         let d = self.dtype();
-        if self.dims()[self.rank() - 1] == 1 && d != DType::Bool {
-            // A column times a row has nothing to add up, and fuses with what is around it.
+        let exact = !matches!(d, DType::F16 | DType::BF16 | DType::Bool);
+        if self.dims()[self.rank() - 1] == 1 && exact {
+            // A column times a row has nothing to add up, and fuses with what is around it. Products of 16 bits are stored
+            // as such: a loss scale must see what overflows.
             return Tensor::ewise(&ewise::MUL, &[&self.expand_to(&shape), &other.expand_to(&shape)], d);
         }
         match d {
