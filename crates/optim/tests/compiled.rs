@@ -215,6 +215,23 @@ fn what_cannot_be_replayed_runs_and_says_why() -> Result<()> {
 }
 
 #[test]
+fn a_captured_content_is_not_mistaken_for_its_variable() -> Result<()> {
+    let _alone = alone();
+    let v = Tensor::var("v", Tensor::from([1.0f32]));
+    let start = v.resolve().detach();
+    let mut f = compile(|_: &mut (), []| Ok(&v * 10.0 + &start));
+    for _ in 0..5 {
+        assert_eq!(f.call(&mut (), [])?.item::<f32>()?, 11.0);
+    }
+    v.set(&Tensor::from([2.0f32]))?;
+    for _ in 0..5 {
+        assert_eq!(f.call(&mut (), [])?.item::<f32>()?, 21.0);
+    }
+    assert!(f.status().replays > 0, "{}", f.status());
+    Ok(())
+}
+
+#[test]
 fn modes_of_the_thread_are_part_of_the_call() -> Result<()> {
     let _alone = alone();
     let w = Tensor::var("w", Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]));

@@ -252,6 +252,10 @@ fn recorded<S, const N: usize, O: Tensors>(
     });
     let (out, tape) = tape::record(|| f(state, own.each_ref()).and_then(finish));
     let out = out?;
+    if let Some(why) = tape.shared {
+        let next = if tries >= TRIES { Stage::Plain(why) } else { Stage::Recorded(None, tries) };
+        return Ok((out, next));
+    }
     let returned: Vec<Tensor> = out.list().iter().map(|t| t.resolve()).collect();
     let recipe = match Recipe::new(tape, &own, &returned) {
         Ok(recipe) => Box::new(recipe),

@@ -64,6 +64,8 @@ pub struct Tape {
     pub draws: Vec<(u64, u64)>,
     /// What others did, with the nodes of the numbers they made: one list a number.
     pub notes: Vec<(Note, Vec<Vec<u64>>)>,
+    /// Why nothing can be made of this call, if so; another may do.
+    pub shared: Option<String>,
     /// Why it cannot be done again without the function, if so.
     pub spoiled: Option<String>,
 }
@@ -123,6 +125,14 @@ pub fn note(note: Note, numbers: Vec<Vec<u64>>) {
 pub(crate) fn read(cell: &Arc<VarCell>, held: &Tensor) {
     tape(|t| {
         if !t.reads.iter().any(|(c, _)| c.id == cell.id) && !t.sets.iter().any(|(c, _)| c.id == cell.id) {
+            // The cell's handle and this one. Through any other, the function may mean what the variable holds now, not what
+            // it will hold in a later call.
+            let others = Arc::strong_count(&held.0) > 2
+                || held.node().peek(|_, v| v.is_some_and(|v| Arc::strong_count(&v.buffer) > 1));
+            if others {
+                let name = cell.name.as_deref().unwrap_or("without a name");
+                t.shared.get_or_insert_with(|| format!("somebody else holds what the variable {name} holds"));
+            }
             t.reads.push((cell.clone(), held.clone()));
         }
     });
