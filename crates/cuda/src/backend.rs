@@ -14,7 +14,7 @@ use crate::{
 };
 use gradus_core::{
     DType, Device, Error, ErrorKind, Result, Scalar, Shape,
-    backend::{Backend, Executable, Limits, Matmul, Run, Slot},
+    backend::{Backend, Executable, Limits, Matmul, Run, Slot, Tail},
     graph::Buffer,
     kernel::{
         Kernel,
@@ -103,6 +103,8 @@ impl Cuda {
                 max_buffer: context.info.memory,
                 attention: flash::types(context.info.capability),
                 bias: vec![DType::F32, DType::F16, DType::BF16],
+                conv_bias: vec![],
+                relu: false,
                 row_tables: vec![DType::F32, DType::F64],
             },
             context,
@@ -390,12 +392,12 @@ impl Backend for Cuda {
         products.run(self, spec, [a, b, c].map(|s| Cuda::address(&s, spec.dtype)), None)
     }
 
-    fn matmul_bias(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    fn matmul_with(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
         self.context.enter()?;
         graphs::launched();
         let products = self.products.get_or_init(|| Products::new(self)).as_ref().map_err(Clone::clone)?;
         let at = |s: &Slot<'_>| Cuda::address(s, spec.dtype);
-        products.run(self, spec, [at(&a), at(&b), at(&c)], Some(at(&bias)))
+        products.run(self, spec, [at(&a), at(&b), at(&c)], Some(at(&tail.bias)))
     }
 
     fn channels_last(&self) -> bool {

@@ -141,8 +141,8 @@ impl Epilogue<'_> {
             }
             match self.activation {
                 Activation::None => x,
-                // `max` gives its second argument where one is NaN.
-                Activation::Relu => S::max(S::zero(), x),
+                // `max` gives its second argument where one is NaN; adding zero makes one of a negative zero.
+                Activation::Relu => S::add(S::max(S::zero(), x), S::zero()),
                 Activation::LeakyRelu(slope) => {
                     let (up, down) = (S::max(S::zero(), x), S::max(S::zero(), S::sub(S::zero(), x)));
                     S::fnma(S::splat(slope), down, up)

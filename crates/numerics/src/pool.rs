@@ -59,7 +59,8 @@ impl Pool {
         self.windows[0].out * self.windows[1].out
     }
 
-    fn is_pairs(&self) -> bool {
+    /// Whether windows are 2 x 2 and lie side by side: then each element is in one of them at the most.
+    pub fn is_pairs(&self) -> bool {
         self.windows[0].is_pairs() && self.windows[1].is_pairs()
     }
 
@@ -135,23 +136,56 @@ pub fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
     });
 }
 
+/// Asserts that planes and outputs fit each other.
+fn check(p: &Pool, inputs: usize, outputs: usize) -> usize {
+    let planes = inputs / p.plane();
+    assert!(inputs == planes * p.plane() && outputs == planes * p.outputs(), "sizes of planes");
+    planes
+}
+
+/// [`max_pool_grad`] for windows that are pairs by pairs ([`Pool::is_pairs`]), written over `x`.
+///
+/// ```
+/// use gradus_numerics::pool::{Pool, Window, max_pool_grad_over};
+/// let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
+/// let mut x = [1.0, 4.0, 3.0, 2.0];
+/// max_pool_grad_over(&Pool { windows: [w, w] }, &mut x, &[0.5]);
+/// assert_eq!(x, [0.0, 0.5, 0.0, 0.0]);
+/// ```
+pub fn max_pool_grad_over(p: &Pool, x: &mut [f32], grad: &[f32]) {
+    let (plane, outputs) = (p.plane(), p.outputs());
+    if plane == 0 || x.is_empty() {
+        return;
+    }
+    assert!(p.is_pairs(), "windows that overlap");
+    let planes = check(p, x.len(), grad.len());
+    let (isa, x) = (Isa::detect(), Shared::new(x));
+    for_planes(planes, p, |i| {
+        // SAFETY: tasks write different planes, of the sizes of `p`; each window is read before it is written.
+        unsafe {
+            let x = x.ptr().add(i * plane);
+            pairs_grad(isa, p, x, &grad[i * outputs..][..outputs], x);
+        }
+    });
+}
+
 /// The gradient of [`max_pool`]: each window's gradient goes to its maximum.
 pub fn max_pool_grad(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
     let (plane, outputs) = (p.plane(), p.outputs());
     if plane == 0 || dx.is_empty() {
         return;
     }
-    let planes = dx.len() / plane;
-    assert!(dx.len() == planes * plane && x.len() == dx.len() && grad.len() == planes * outputs, "sizes of planes");
+    let planes = check(p, dx.len(), grad.len());
+    assert!(x.len() == dx.len(), "sizes of planes");
     let (isa, dx) = (Isa::detect(), Shared::new(dx));
     for_planes(planes, p, |i| {
-        // SAFETY: tasks write different planes.
-        let dx = unsafe { std::slice::from_raw_parts_mut(dx.ptr().add(i * plane), plane) };
         let (x, grad) = (&x[i * plane..][..plane], &grad[i * outputs..][..outputs]);
         if p.is_pairs() {
-            // SAFETY: the planes have the sizes of `p`.
-            return unsafe { pairs_grad(isa, p, x, grad, dx) };
+            // SAFETY: tasks write different planes, of the sizes of `p`.
+            return unsafe { pairs_grad(isa, p, x.as_ptr(), grad, dx.ptr().add(i * plane)) };
         }
+        // SAFETY: tasks write different planes.
+        let dx = unsafe { std::slice::from_raw_parts_mut(dx.ptr().add(i * plane), plane) };
         dx.fill(0.0);
         let [h, w] = &p.windows;
         for (oh, grad) in grad.chunks_exact(w.out).enumerate().take(h.out) {
@@ -293,17 +327,19 @@ unsafe fn pairs_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
 }
 dispatch!(unsafe fn pairs = pairs_body(p: &Pool, x: &[f32], y: &mut [f32]));
 
-/// One plane of gradients for pairs by pairs.
+/// One plane of gradients for pairs by pairs; `dx` is `x` itself or apart from it.
 #[inline(always)]
-unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
+unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: *const f32, grad: &[f32], dx: *mut f32) {
     let [h, w] = &p.windows;
     // What no window covers: an odd last row or column.
-    dx[2 * h.out * w.n..].fill(0.0);
+    // SAFETY: rows and columns of the plane.
+    let clear = |from: usize, to: usize| unsafe { dx.add(from).write_bytes(0, to - from) };
+    clear(2 * h.out * w.n, h.n * w.n);
     for oh in 0..h.out {
         let rows = 2 * oh * w.n;
         if 2 * w.out < w.n {
-            dx[rows + 2 * w.out..rows + w.n].fill(0.0);
-            dx[rows + w.n + 2 * w.out..rows + 2 * w.n].fill(0.0);
+            clear(rows + 2 * w.out, rows + w.n);
+            clear(rows + w.n + 2 * w.out, rows + 2 * w.n);
         }
         for ow in (0..w.out).step_by(S::LANES) {
             let n = (w.out - ow).min(S::LANES);
@@ -311,8 +347,8 @@ unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [
             unsafe {
                 let (top, low) = (rows + 2 * ow, rows + w.n + 2 * ow);
                 let (first, second) = ((2 * n).min(S::LANES), (2 * n).saturating_sub(S::LANES));
-                let (a, b) = pair::<S>(x.as_ptr().add(top), n);
-                let (c, d) = pair::<S>(x.as_ptr().add(low), n);
+                let (a, b) = pair::<S>(x.add(top), n);
+                let (c, d) = pair::<S>(x.add(low), n);
                 let (take_b, ab) = later::<S>(a, b);
                 let (take_c, abc) = later::<S>(ab, c);
                 let (take_d, _) = later::<S>(abc, d);
@@ -326,7 +362,7 @@ unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [
                 ];
                 for (at, pair) in [(top, [parts[0], parts[1]]), (low, [parts[2], parts[3]])] {
                     let [a, b] = S::interleave2(pair[0], pair[1]);
-                    let to = dx.as_mut_ptr().add(at);
+                    let to = dx.add(at);
                     S::store_first(to, a, first);
                     S::store_first(to.wrapping_add(S::LANES), b, second);
                 }
@@ -334,7 +370,7 @@ unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [
         }
     }
 }
-dispatch!(unsafe fn pairs_grad = pairs_grad_body(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]));
+dispatch!(unsafe fn pairs_grad = pairs_grad_body(p: &Pool, x: *const f32, grad: &[f32], dx: *mut f32));
 
 #[cfg(test)]
 mod tests;

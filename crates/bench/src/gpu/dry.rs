@@ -3,7 +3,7 @@
 
 use gradus_core::{
     DType, Device, Result, Scalar, Shape,
-    backend::{Backend, Executable, Limits, Matmul, Slot},
+    backend::{Backend, Executable, Limits, Matmul, Slot, Tail},
     graph::Buffer,
     kernel::{InstKind, Kernel},
     op::{Conv, HostOp},
@@ -57,6 +57,8 @@ impl Dry {
             max_buffer: 1 << 40,
             attention: vec![DType::BF16, DType::F16],
             bias: vec![DType::F32, DType::F16, DType::BF16],
+            conv_bias: vec![],
+            relu: false,
             row_tables: vec![DType::F32, DType::F64],
         };
         Device::register(Box::new(Dry { limits, state: Mutex::default() }))
@@ -159,7 +161,7 @@ impl Backend for Dry {
         }
         Ok(())
     }
-    fn matmul_bias(&self, s: &Matmul, a: Slot<'_>, b: Slot<'_>, _: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    fn matmul_with(&self, s: &Matmul, a: Slot<'_>, b: Slot<'_>, _: Tail<'_>, c: Slot<'_>) -> Result<()> {
         self.matmul(s, a, b, c)
     }
 

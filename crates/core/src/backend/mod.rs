@@ -36,6 +36,10 @@ pub struct Limits {
     pub attention: Vec<DType>,
     /// Types in which a product can add a vector to its rows.
     pub bias: Vec<DType>,
+    /// Types in which a convolution can add a number to each channel.
+    pub conv_bias: Vec<DType>,
+    /// Whether either can be rectified after that.
+    pub relu: bool,
     /// Types in which rows of tables are taken and added up by routines of its own.
     pub row_tables: Vec<DType>,
 }
@@ -47,6 +51,15 @@ pub struct Slot<'a> {
     pub buffer: &'a Buffer,
     /// Elements to skip.
     pub offset: isize,
+}
+
+/// What is done to a product or a convolution while it is still at hand.
+#[derive(Clone, Copy)]
+pub struct Tail<'a> {
+    /// Numbers that are added: one a column, or one a channel.
+    pub bias: Slot<'a>,
+    /// Whether what is below zero then becomes zero ([`Limits::relu`]).
+    pub relu: bool,
 }
 
 /// One run of a plan, as a backend that can do a whole plan at once wants to know it.
@@ -122,10 +135,10 @@ pub trait Backend: Send + Sync {
     }
     /// A matrix product into contiguous `c`.
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
-    /// The product of two matrices (a batch of one) with `bias`, of as many elements as it has columns, added to every row.
+    /// The product of two matrices (a batch of one) with a bias of as many elements as it has columns added to every row.
     /// Asked for only in the types that [`Limits::bias`] names.
-    fn matmul_bias(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        let _ = (spec, a, b, bias, c);
+    fn matmul_with(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
+        let _ = (spec, a, b, tail, c);
         Err(Error::new("matmul", ErrorKind::Internal("this backend adds no bias".into())))
     }
     /// Whether 16-bit convolutions of images are faster with the channels last. Where they are, elementwise operations
@@ -135,6 +148,25 @@ pub trait Backend: Send + Sync {
     }
     /// A convolution or one of its gradients, all three contiguous (with the channels last, where the geometry says so).
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
+    /// A convolution with the channels first and a bias of as many elements as it has output channels added to them.
+    /// Asked for only in the types that [`Limits::conv_bias`] names.
+    fn conv_with(
+        &self,
+        spec: &Conv,
+        dtype: DType,
+        a: Slot<'_>,
+        b: Slot<'_>,
+        tail: Tail<'_>,
+        c: Slot<'_>,
+    ) -> Result<()> {
+        let _ = (spec, dtype, a, b, tail, c);
+        Err(Error::new("conv", ErrorKind::Internal("this backend adds no bias".into())))
+    }
+    /// Whether [`Backend::host_op`] can write a routine's result over this input.
+    fn overwrites(&self, op: &HostOp, input: usize) -> bool {
+        let _ = (op, input);
+        false
+    }
     /// A library routine this device has natively; `Ok(false)` sends it to the host.
     /// `types` are those of the inputs and, last, of the result; all are contiguous.
     fn host_op(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {

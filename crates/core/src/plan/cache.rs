@@ -7,7 +7,8 @@ use super::{
     linear::Linear,
     lower::{self, Item, Kind, Lowered, Opaque},
     memory::{self, Lifetime},
-    steps::{Home, Output, Part, Plan, Ref, Step},
+    pooling,
+    steps::{Home, Output, Part, Plan, Ref, Step, Tail},
 };
 use crate::{Device, Error, ErrorKind, Result, Tensor, backend::Matmul, kernel::Kernel, view::View};
 use std::{
@@ -56,6 +57,7 @@ pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
 fn make(graph: &Linear) -> Result<Plan> {
     check_sizes(graph)?;
     let mut lowered = lower::lower(graph);
+    pooling::exchange(&mut lowered, |node| graph.nodes[node].keep);
     // Nodes are numbered as they are made: a backward pass that makes them in the order it needs them runs in it.
     let age: Vec<u64> = lowered.items.iter().map(|i| graph.nodes[i.node].tensor.id()).collect();
     let fused = fuse::fuse(&mut lowered, age, graph.device.backend().limits());
@@ -109,7 +111,7 @@ fn make(graph: &Linear) -> Result<Plan> {
         }
         kernel_steps(graph.device, parts, batch.kernels, &mut steps)?;
     }
-    let over = in_place::overwrite(&steps, &mut b.lives);
+    let over = in_place::overwrite(graph.device, &steps, &mut b.lives);
     let first: Vec<usize> = (0..over.len()).filter(|&l| over[l].is_none()).collect();
     let lives: Vec<Lifetime> = first.iter().map(|&l| b.lives[l].1).collect();
     let (places, arena) = memory::arrange(&lives);
@@ -261,7 +263,12 @@ impl Builder<'_> {
         match kind {
             Opaque::Cat(axis) => return self.cat(i, *axis, device, within, steps),
             Opaque::After => return Ok(()),
-            Opaque::Matmul | Opaque::Biased(_) | Opaque::Conv(_) | Opaque::Host(_) | Opaque::Custom(_) => {}
+            Opaque::Matmul
+            | Opaque::Biased(..)
+            | Opaque::Conv(_)
+            | Opaque::BiasedConv(..)
+            | Opaque::Host(_)
+            | Opaque::Custom(_) => {}
         }
         let inputs: Vec<Ref> =
             item.inputs.iter().map(|e| self.reference(e.base, e.view.offset, at)).collect::<Result<_>>()?;
@@ -273,9 +280,9 @@ impl Builder<'_> {
             ins.chain([(out, item.dtype, item.shape.clone())]).collect::<Vec<_>>()
         };
         steps.push(match kind {
-            Opaque::Matmul | Opaque::Biased(_) => {
+            Opaque::Matmul | Opaque::Biased(..) => {
                 let (a, b) = (&item.inputs[0].view, &item.inputs[1].view);
-                let shape = if let Opaque::Biased(matrix) = kind { matrix } else { &item.shape };
+                let (shape, relu) = if let Opaque::Biased(m, relu) = kind { (m, *relu) } else { (&item.shape, false) };
                 let r = shape.rank();
                 let spec = Matmul {
                     dtype: item.dtype,
@@ -284,10 +291,13 @@ impl Builder<'_> {
                     a: a.strides.to_vec(),
                     b: b.strides.to_vec(),
                 };
-                Step::Matmul { spec, args: [inputs[0], inputs[1], out], bias: inputs.get(2).copied(), node }
+                let tail = inputs.get(2).map(|&bias| Tail { bias, relu });
+                Step::Matmul { spec, args: [inputs[0], inputs[1], out], tail, node }
             }
-            Opaque::Conv(spec) => {
-                Step::Conv { spec: spec.clone(), dtype: item.dtype, args: [inputs[0], inputs[1], out], node }
+            Opaque::Conv(spec) | Opaque::BiasedConv(spec, _) => {
+                let relu = matches!(kind, Opaque::BiasedConv(_, true));
+                let tail = inputs.get(2).map(|&bias| Tail { bias, relu });
+                Step::Conv { spec: spec.clone(), dtype: item.dtype, args: [inputs[0], inputs[1], out], tail, node }
             }
             Opaque::Host(op) if op.takes_rows() => {
                 let mut args = with_types(inputs);

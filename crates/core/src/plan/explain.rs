@@ -4,7 +4,7 @@ use super::{
     cache::plan_for,
     linear::linearize,
     run::Lines,
-    steps::{Home, Step},
+    steps::{Home, Step, Tail},
 };
 use crate::{Result, Tensor, kernel::Kernel};
 use std::fmt;
@@ -90,25 +90,22 @@ pub(super) fn describe(step: &Step, lines: &dyn Lines) -> StepInfo {
             flops: parts.iter().map(|p| p.kernel.flops()).sum(),
             kernel: Some(Kernel { map: vec![parts.iter().map(|p| p.kernel.rows()).sum()], ..parts[0].kernel.clone() }),
         },
-        Step::Matmul { spec, node, bias, .. } => {
+        Step::Matmul { spec, node, tail, .. } => {
             let [m, k, n] = spec.mkn;
             let batch: usize = spec.batch.iter().product();
             let bytes = ((m * k + k * n + m * n) * batch * spec.dtype.size()) as u64;
             StepInfo {
-                what: format!(
-                    "matmul {batch} x [{m}, {k}] @ [{k}, {n}]{}",
-                    if bias.is_some() { " + bias" } else { "" }
-                ),
+                what: format!("matmul {batch} x [{m}, {k}] @ [{k}, {n}]{}", at_the_end(tail)),
                 ops: vec![name(*node)],
                 bytes,
                 flops: spec.flops(),
                 kernel: None,
             }
         }
-        Step::Conv { spec, dtype, node, .. } => {
+        Step::Conv { spec, dtype, tail, node, .. } => {
             let bytes = ((spec.input.numel() + spec.weight.numel() + spec.output.numel()) * dtype.size()) as u64;
             StepInfo {
-                what: format!("conv {} * {}", spec.input, spec.weight),
+                what: format!("conv {} * {}{}", spec.input, spec.weight, at_the_end(tail)),
                 ops: vec![name(*node)],
                 bytes,
                 flops: spec.flops(),
@@ -119,6 +116,15 @@ pub(super) fn describe(step: &Step, lines: &dyn Lines) -> StepInfo {
             let bytes = args.iter().map(|(_, d, s)| (s.numel() * d.size()) as u64).sum();
             StepInfo { what: name(*node), ops: vec![name(*node)], bytes, flops: 0, kernel: None }
         }
+    }
+}
+
+/// What is done to a product at its end.
+fn at_the_end(tail: &Option<Tail>) -> &'static str {
+    match tail {
+        None => "",
+        Some(Tail { relu: false, .. }) => " + bias",
+        Some(Tail { relu: true, .. }) => " + bias, relu",
     }
 }
 

@@ -7,7 +7,7 @@
 //! costs nothing.
 
 use super::{
-    epilogue::biases,
+    epilogue::tails,
     lower::{Edge, Item, Kind, Lowered},
     recompute::recompute,
 };
@@ -92,7 +92,7 @@ pub fn fuse(l: &mut Lowered, mut age: Vec<u64>, limits: &Limits) -> Fused {
     f.merge_siblings();
     let (mut place, mut groups) = f.settle();
     recompute(l, &mut place, &mut groups, &mut age, limits);
-    biases(l, &mut place, &mut groups, &mut age, limits);
+    tails(l, &mut place, &mut groups, &mut age, limits);
     let stored = stored(l, &place);
     let (groups, place) = schedule(&l.items, &age, groups, place);
     Fused { groups, place, stored }

@@ -69,10 +69,13 @@ pub enum Kind {
 pub enum Opaque {
     /// Batched matrix product, strided inputs.
     Matmul,
-    /// The product of two matrices, of this shape, with a vector (the third input) added to every row.
-    Biased(Shape),
+    /// The product of two matrices, of this shape, with a vector (the third input) added to every row, and rectified or
+    /// not.
+    Biased(Shape, bool),
     /// Convolution or a gradient of it.
     Conv(Arc<Conv>),
+    /// A convolution with one number a channel (the third input) added, and rectified or not.
+    BiasedConv(Arc<Conv>, bool),
     /// A host routine.
     Host(HostOp),
     /// A user's operation.
@@ -93,11 +96,11 @@ impl Kind {
             (Kind::Gather(a), Kind::Gather(b)) => a == b,
             (Kind::Opaque(a), Kind::Opaque(b)) => match (a, b) {
                 (Opaque::Matmul, Opaque::Matmul) => true,
-                (Opaque::Biased(a), Opaque::Biased(b)) => a == b,
                 (Opaque::Conv(a), Opaque::Conv(b)) => a == b,
                 (Opaque::Host(a), Opaque::Host(b)) => a == b,
                 (Opaque::Cat(a), Opaque::Cat(b)) => a == b,
-                // What a user's operation does is its own business, and an order is there for its place.
+                // What a user's operation does is its own business, an order is there for its place, and those with a
+                // bias come later.
                 _ => false,
             },
             _ => false,

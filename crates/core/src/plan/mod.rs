@@ -4,9 +4,10 @@
 //!    and who is wanted. Values are not part of it: buffers, their offsets, scalars and random seeds are arguments.
 //! 2. `cache` looks the hash up. A training step is planned once and replayed after that.
 //! 3. `lower` turns nodes into *items*: views become strides on the edges, aliases vanish, equal items become one.
+//!    `pooling` puts rectifiers behind the poolings that read them.
 //! 4. `fuse` puts items into groups, each of which becomes one kernel.
 //! 5. `recompute` lets groups compute again what would cost more to store.
-//!    `epilogue` then puts what is left of a bias into the product before it.
+//!    `epilogue` then puts what is left of a bias and a rectifier into the product or the convolution before it.
 //! 6. `codegen` writes the kernel of each group.
 //! 7. `batch` puts kernels of one body, such as the updates of all parameters, into one launch.
 //! 8. `in_place` lets results be written over operands that nobody reads after, and `memory` lays intermediate buffers
@@ -23,6 +24,7 @@ mod in_place;
 mod linear;
 mod lower;
 mod memory;
+mod pooling;
 mod profile;
 mod recompute;
 mod run;

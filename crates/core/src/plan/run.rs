@@ -4,11 +4,11 @@ use super::{
     cache::plan_for,
     linear::{Linear, linearize},
     profile,
-    steps::{Home, Part, Plan, Ref, Step},
+    steps::{Home, Part, Plan, Ref, Step, Tail},
 };
 use crate::{
     DType, Device, Error, Result, Scalar, Shape, Tensor,
-    backend::{Run, Slot, cpu::library},
+    backend::{self, Run, Slot, cpu::library},
     graph::{Buffer, Value, take_unsettled, topological},
     op::{Array, CustomOp, HostOp, Op},
     replay,
@@ -207,17 +207,27 @@ fn run_steps<'a>(call: &Call<'a>, slots: &mut Vec<Slot<'a>>, params: &mut Vec<Sc
                 gather(parts, call, slots, params);
                 backend.launch_many(&**exe, slots, params).map_err(|e| blame(e, &parts[0].nodes))?;
             }
-            Step::Matmul { spec, args: [a, b, c], bias, node } => {
+            Step::Matmul { spec, args: [a, b, c], tail, node } => {
                 let slot = |r: &Ref| call.slot(*r, spec.dtype);
-                let done = match bias {
+                let done = match tail {
                     None => backend.matmul(spec, slot(a), slot(b), slot(c)),
-                    Some(bias) => backend.matmul_bias(spec, slot(a), slot(b), slot(bias), slot(c)),
+                    Some(Tail { bias, relu }) => {
+                        let tail = backend::Tail { bias: slot(bias), relu: *relu };
+                        backend.matmul_with(spec, slot(a), slot(b), tail, slot(c))
+                    }
                 };
                 done.map_err(|e| blame(e, &[*node]))?;
             }
-            Step::Conv { spec, dtype, args: [a, b, c], node } => {
+            Step::Conv { spec, dtype, args: [a, b, c], tail, node } => {
                 let slot = |r: &Ref| call.slot(*r, *dtype);
-                backend.conv(spec, *dtype, slot(a), slot(b), slot(c)).map_err(|e| blame(e, &[*node]))?;
+                let done = match tail {
+                    None => backend.conv(spec, *dtype, slot(a), slot(b), slot(c)),
+                    Some(Tail { bias, relu }) => {
+                        let tail = backend::Tail { bias: slot(bias), relu: *relu };
+                        backend.conv_with(spec, *dtype, slot(a), slot(b), tail, slot(c))
+                    }
+                };
+                done.map_err(|e| blame(e, &[*node]))?;
             }
             Step::Host { op, args, node } => {
                 host_step(call, op, args).map_err(|e| blame(e, &[*node]))?;

@@ -49,6 +49,15 @@ pub struct Part {
     pub nodes: Vec<usize>,
 }
 
+/// What is done to a product or a convolution while it is still at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Numbers that are added: one a column, or one a channel.
+    pub bias: Ref,
+    /// Whether what is below zero then becomes zero.
+    pub relu: bool,
+}
+
 /// One thing to run.
 pub enum Step {
     /// A loop of ours.
@@ -71,8 +80,8 @@ pub enum Step {
         spec: Matmul,
         /// a, b and the result.
         args: [Ref; 3],
-        /// A vector that is added to every row.
-        bias: Option<Ref>,
+        /// What is done to each row at the end.
+        tail: Option<Tail>,
         /// The node.
         node: usize,
     },
@@ -84,6 +93,8 @@ pub enum Step {
         dtype: DType,
         /// a, b and the result.
         args: [Ref; 3],
+        /// What is done to each channel at the end.
+        tail: Option<Tail>,
         /// The node.
         node: usize,
     },

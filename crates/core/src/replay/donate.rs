@@ -15,15 +15,9 @@ pub fn fits(plan: &Plan, leaf: usize, out: usize) -> bool {
         let parts = match step {
             Step::Kernel { part, .. } => std::slice::from_ref(part),
             Step::Kernels { parts, .. } => parts,
-            Step::Matmul { args, bias, .. } => {
-                let refs = || args.iter().chain(bias);
+            Step::Matmul { args, tail, .. } | Step::Conv { args, tail, .. } => {
+                let refs = || args.iter().chain(tail.iter().map(|t| &t.bias));
                 if touches(refs(), out) || written && touches(refs(), leaf) {
-                    return false;
-                }
-                continue;
-            }
-            Step::Conv { args, .. } => {
-                if touches(args.iter(), out) || written && touches(args.iter(), leaf) {
                     return false;
                 }
                 continue;

@@ -1,7 +1,7 @@
 //! Matrix products and convolutions: slots to slices, then the numerics crate.
 
 use super::{
-    super::{Matmul, Slot},
+    super::{Matmul, Slot, Tail},
     address,
 };
 use crate::{
@@ -10,13 +10,12 @@ use crate::{
     op::{Conv, ConvKind},
 };
 use gradus_numerics::{
-    Real,
-    conv::{ConvParams, conv_forward, conv_input_grad, conv_weight_grad},
-    gemm::{BatchOffset, Dims, Gemm, Layout, Operand, batched_gemm, product_then},
+    Activation, Epilogue, Real,
+    conv::{ConvParams, conv_forward, conv_forward_fused, conv_input_grad, conv_weight_grad},
+    gemm::{BatchOffset, Dims, Gemm, Layout, Operand, batched_gemm, gemm_fused},
 };
 use half::{bf16, f16};
 use smallvec::SmallVec;
-use std::ops::Range;
 
 /// Matrices of a batch whose places need no memory of their own.
 const FEW: usize = 64;
@@ -57,7 +56,7 @@ fn typed<T: Gemm>(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>, one: T, 
 }
 
 /// A product of f32 matrices with a vector added to each row, block by block as they are finished.
-pub fn run_with_bias(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
+pub fn run_with(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
     let [m, k, n] = spec.mkn;
     if spec.dtype != DType::F32 || spec.batch.iter().any(|&d| d != 1) {
         return Err(Tensor::bug("a bias for a product that takes none"));
@@ -65,43 +64,27 @@ pub fn run_with_bias(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c:
     if m == 0 || n == 0 {
         return Ok(());
     }
-    // SAFETY: the planner gives a vector of this size.
-    let bias = unsafe { std::slice::from_raw_parts(address(&bias, spec.dtype).cast::<f32>(), n) };
-    let out = Rows(address(&c, spec.dtype).cast::<f32>(), n);
-    if k == 0 {
-        // SAFETY: the planner gives `c` memory of its own of exactly this size.
-        (0..m).for_each(|i| unsafe { out.row(i, 0..n) }.copy_from_slice(bias));
-        return Ok(());
+    // SAFETY: the planner gives a vector of this size, and `c` memory of its own of exactly this size.
+    let (e, out) = unsafe { (epilogue(&tail, n), std::slice::from_raw_parts_mut(address(&c, spec.dtype).cast(), m * n)) };
+    let empty = Operand::new(&[], Layout::row_major(0));
+    let (mut x, mut y) = (empty, empty);
+    if k > 0 {
+        // SAFETY: the strides address elements inside the input buffers.
+        unsafe { (x, y) = (operand(spec, a, &spec.a, [m, k]).0, operand(spec, b, &spec.b, [k, n]).0) };
     }
-    // SAFETY: the strides address elements inside the input buffers.
-    let ((a, _), (b, _)) = unsafe { (operand::<f32>(spec, a, &spec.a, [m, k]), operand(spec, b, &spec.b, [k, n])) };
-    let add = |rows: Range<usize>, columns: Range<usize>| {
-        let bias = &bias[columns.clone()];
-        for i in rows {
-            // SAFETY: the block is finished, and this call's own.
-            let row = unsafe { out.row(i, columns.clone()) };
-            row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
-        }
-    };
-    // SAFETY: the planner gives `c` memory of its own of exactly this size.
-    unsafe { product_then(Dims::new(m, n, k), a, b, out.0, &add) };
+    gemm_fused(Dims::new(m, n, k), x, y, out, &e);
     Ok(())
 }
 
-/// Rows of so many columns, which several threads write.
-struct Rows(*mut f32, usize);
-
-// SAFETY: no two threads write the same elements.
-unsafe impl Sync for Rows {}
-
-impl Rows {
-    /// # Safety
-    /// The row exists, and nobody else uses this part of it.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn row(&self, i: usize, columns: Range<usize>) -> &mut [f32] {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(i * self.1 + columns.start), columns.len()) }
-    }
+/// What the end of a product or a convolution is to the numerics crate.
+///
+/// # Safety
+/// The bias has `n` numbers, and lives as long as its buffer.
+unsafe fn epilogue<'a>(tail: &Tail<'a>, n: usize) -> Epilogue<'a> {
+    // SAFETY: the caller's promise.
+    let bias = unsafe { std::slice::from_raw_parts(address(&tail.bias, DType::F32).cast::<f32>(), n) };
+    let activation = if tail.relu { Activation::Relu } else { Activation::None };
+    Epilogue { bias: Some(bias), activation, ..Epilogue::default() }
 }
 
 /// A strided operand as a slice from its lowest element, and the place of each matrix of the batch in it.
@@ -148,7 +131,32 @@ pub fn conv(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) ->
     }
 }
 
-fn typed_conv<T: Real>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+/// A convolution in f32 with a number added to each channel.
+pub fn conv_with(
+    spec: &Conv,
+    dtype: DType,
+    a: Slot<'_>,
+    b: Slot<'_>,
+    tail: Tail<'_>,
+    c: Slot<'_>,
+) -> Result<()> {
+    if dtype != DType::F32 || spec.kind != ConvKind::Forward || spec.channels_last {
+        return Err(Tensor::bug("a bias for a convolution that takes none"));
+    }
+    let (params, input, weight) = geometry(spec);
+    // SAFETY: the planner gives contiguous buffers of exactly these shapes, the output memory of its own, and a bias of
+    // one number a channel.
+    unsafe {
+        let read = |s: &Slot<'_>, n: usize| std::slice::from_raw_parts(address(s, dtype).cast::<f32>(), n);
+        let (x, w) = (read(&a, spec.input.numel()), read(&b, spec.weight.numel()));
+        let out = std::slice::from_raw_parts_mut(address(&c, dtype).cast::<f32>(), spec.output.numel());
+        conv_forward_fused(x, input, w, weight, &params, &epilogue(&tail, spec.weight[0]), out);
+    }
+    Ok(())
+}
+
+/// A convolution's parameters and the shapes of its input and weight, over three spatial axes.
+fn geometry(spec: &Conv) -> (ConvParams, [usize; 5], [usize; 5]) {
     let params = ConvParams {
         stride: lead(&spec.params.stride, 1),
         padding: lead(&spec.params.padding, (0, 0)),
@@ -159,7 +167,11 @@ fn typed_conv<T: Real>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: S
         let [d, h, w] = lead(&s[2..], 1);
         [s[0], s[1], d, h, w]
     };
-    let (input, weight) = (five(&spec.input), five(&spec.weight));
+    (params, five(&spec.input), five(&spec.weight))
+}
+
+fn typed_conv<T: Real>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    let (params, input, weight) = geometry(spec);
     // SAFETY: the planner gives contiguous buffers of exactly these shapes, the output memory of its own.
     let (read, out) = unsafe {
         let read = |s: &Slot<'_>, n: usize| std::slice::from_raw_parts(address(s, dtype).cast::<T>(), n);

@@ -23,12 +23,12 @@ mod runs;
 mod transfer;
 mod whole;
 
-use super::{Backend, Executable, Limits, Matmul, Slot};
+use super::{Backend, Executable, Limits, Matmul, Slot, Tail};
 use crate::{
-    DType, Error, ErrorKind, Result, Scalar, Tensor,
+    DType, Error, ErrorKind, Result, Scalar, Shape, Tensor,
     graph::Buffer,
     kernel::{Kernel, verify},
-    op::Conv,
+    op::{Conv, HostOp, MaxPool},
 };
 use std::{
     any::Any,
@@ -47,6 +47,8 @@ pub fn backend() -> &'static dyn Backend {
             max_buffer: isize::MAX as usize,
             attention: vec![DType::F32],
             bias: vec![DType::F32],
+            conv_bias: vec![DType::F32],
+            relu: true,
             row_tables: DType::ALL.to_vec(),
         },
     })
@@ -134,12 +136,44 @@ impl Backend for Cpu {
         matmul::run(spec, a, b, c)
     }
 
-    fn matmul_bias(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        matmul::run_with_bias(spec, a, b, bias, c)
+    fn matmul_with(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
+        matmul::run_with(spec, a, b, tail, c)
     }
 
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
         matmul::conv(spec, dtype, a, b, c)
+    }
+
+    fn conv_with(
+        &self,
+        spec: &Conv,
+        dtype: DType,
+        a: Slot<'_>,
+        b: Slot<'_>,
+        tail: Tail<'_>,
+        c: Slot<'_>,
+    ) -> Result<()> {
+        matmul::conv_with(spec, dtype, a, b, tail, c)
+    }
+
+    fn overwrites(&self, op: &HostOp, input: usize) -> bool {
+        matches!(op, HostOp::MaxPool(MaxPool::Grad, pool) if input == 0 && pool.is_pairs())
+    }
+
+    fn host_op(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {
+        // Everything else is done by `library::run`, which wants arrays that do not overlap.
+        let (HostOp::MaxPool(MaxPool::Grad, pool), [x, grad]) = (op, inputs) else { return Ok(false) };
+        let at = address(&out, DType::F32);
+        if at != address(x, DType::F32) || !pool.is_pairs() {
+            return Ok(false);
+        }
+        // SAFETY: the planner gives contiguous buffers of exactly these shapes; nobody else uses the first meanwhile.
+        let (x, grad) = unsafe {
+            let grad = std::slice::from_raw_parts(address(grad, DType::F32).cast::<f32>(), types[1].1.numel());
+            (std::slice::from_raw_parts_mut(at.cast::<f32>(), types[0].1.numel()), grad)
+        };
+        gradus_numerics::pool::max_pool_grad_over(pool, x, grad);
+        Ok(true)
     }
 
     fn sync(&self) -> Result<()> {
