@@ -4,9 +4,9 @@ use super::{
     cache::plan_for,
     linear::linearize,
     run::Lines,
-    steps::{Home, Step, Tail},
+    steps::{Home, Ref, Step, Tail},
 };
-use crate::{Result, Tensor, kernel::Kernel};
+use crate::{DType, Result, Shape, Tensor, kernel::Kernel};
 use std::fmt;
 
 /// One step of a plan, described.
@@ -112,11 +112,14 @@ pub(super) fn describe(step: &Step, lines: &dyn Lines) -> StepInfo {
                 kernel: None,
             }
         }
-        Step::Host { node, args, .. } | Step::Custom { node, args, .. } => {
-            let bytes = args.iter().map(|(_, d, s)| (s.numel() * d.size()) as u64).sum();
-            StepInfo { what: name(*node), ops: vec![name(*node)], bytes, flops: 0, kernel: None }
-        }
+        Step::Host { op, args, .. } => routine(op.name().to_string(), args),
+        Step::Custom { node, args, .. } => routine(name(*node), args),
     }
+}
+
+fn routine(what: String, args: &[(Ref, DType, Shape)]) -> StepInfo {
+    let bytes = args.iter().map(|(_, d, s)| (s.numel() * d.size()) as u64).sum();
+    StepInfo { ops: vec![what.clone()], what, bytes, flops: 0, kernel: None }
 }
 
 /// What is done to a product at its end.

@@ -22,11 +22,13 @@ pub fn exchange(l: &mut Lowered, keeps: impl Fn(usize) -> bool) {
         return;
     }
     let mut readers: Vec<Readers> = vec![Readers::new(); l.items.len()];
-    for (i, item) in l.items.iter().enumerate() {
-        item.inputs.iter().enumerate().for_each(|(k, e)| readers[e.base].push((i, k)));
-    }
-    // The result counts as a reader that does not fit.
+    // A result counts as a reader that does not fit. What nobody reads is left behind by lowering, and reads nothing.
     l.roots.iter().for_each(|(_, e)| readers[e.base].push((l.items.len(), 0)));
+    for (i, item) in l.items.iter().enumerate().rev() {
+        if !readers[i].is_empty() {
+            item.inputs.iter().enumerate().for_each(|(k, e)| readers[e.base].push((i, k)));
+        }
+    }
     for pool in 0..l.items.len() {
         let Some(found) = find(&l.items, &readers, pool) else { continue };
         if found.back.is_some() || !keeps(l.items[found.relu].node) {
@@ -43,6 +45,8 @@ fn pooling(item: &Item) -> Option<MaxPool> {
 struct Found {
     relu: usize,
     pool: usize,
+    /// What the rectifier reads, as planes.
+    x: Edge,
     back: Option<Back>,
 }
 
@@ -55,27 +59,29 @@ struct Back {
 
 fn find(items: &[Item], readers: &[Readers], pool: usize) -> Option<Found> {
     let is = |i: usize, row| matches!(items.get(i).map(|i| &i.kind), Some(Kind::Ewise(r)) if std::ptr::eq(*r, row));
-    // Reads an item as it is, in its own shape.
-    let plain = |e: &Edge| e.is_identity(items) && e.view.shape == items[e.base].shape;
+    // Reads an item element by element, if under another shape: poolings count planes.
+    let plain = |e: &Edge| e.is_identity(items);
     let only = |i: usize, reader: (usize, usize)| readers[i][..] == [reader];
-    if pooling(&items[pool]) != Some(MaxPool::Max) || !plain(&items[pool].inputs[0]) {
+    if pooling(&items[pool]) != Some(MaxPool::Max) || readers[pool].is_empty() || !plain(&items[pool].inputs[0]) {
         return None;
     }
     let relu = items[pool].inputs[0].base;
-    let x = items[relu].inputs.first()?;
-    let fits = x.view.is_contiguous() && x.view.bounds.is_empty() && !items[x.base].kind.is_virtual();
-    if !is(relu, &ewise::RELU) || !fits || items[relu].moved {
+    if !is(relu, &ewise::RELU) || items[relu].moved {
         return None;
     }
+    let x = items[relu].inputs.first().filter(|x| x.view.is_contiguous() && !items[x.base].kind.is_virtual())?;
+    let x = x.reshaped(&items[pool].inputs[0].view.shape)?;
     if only(relu, (pool, 0)) {
-        return Some(Found { relu, pool, back: None });
+        return Some(Found { relu, pool, x, back: None });
     }
     let of = |f: &dyn Fn(usize, usize) -> bool| readers[relu].iter().find(|r| f(r.0, r.1)).map(|r| r.0);
     let mask = of(&|i, k| is(i, &ewise::GT) && k == 0)?;
     let grad = of(&|i, k| items.get(i).and_then(pooling) == Some(MaxPool::Grad) && k == 0)?;
     let &[(chosen, 1)] = &readers[grad][..] else { return None };
     let same = |a: usize, b: usize| match (&items[a].kind, &items[b].kind) {
-        (Kind::Opaque(Opaque::Host(HostOp::MaxPool(_, a))), Kind::Opaque(Opaque::Host(HostOp::MaxPool(_, b)))) => a == b,
+        (Kind::Opaque(Opaque::Host(HostOp::MaxPool(_, a))), Kind::Opaque(Opaque::Host(HostOp::MaxPool(_, b)))) => {
+            a == b
+        }
         _ => false,
     };
     let fits = readers[relu].len() == 3
@@ -88,9 +94,8 @@ fn find(items: &[Item], readers: &[Readers], pool: usize) -> Option<Found> {
         && repeated(&items[mask].inputs[1], items)
         && repeated(&items[chosen].inputs[2], items)
         && items[grad].inputs[1].view.shape == items[pool].shape
-        && pool < mask.min(grad)
         && !items[chosen].moved;
-    fits.then_some(Found { relu, pool, back: Some(Back { mask, grad, chosen }) })
+    fits.then_some(Found { relu, pool, x, back: Some(Back { mask, grad, chosen }) })
 }
 
 /// Whether it is one number everywhere.
@@ -99,10 +104,9 @@ fn repeated(e: &Edge, items: &[Item]) -> bool {
 }
 
 impl Found {
-    fn apply(&self, items: &mut [Item]) {
-        let Found { relu, pool, ref back } = *self;
+    fn apply(self, items: &mut [Item]) {
+        let Found { relu, pool, x, back } = self;
         let pooled = items[pool].shape.clone();
-        let x = items[relu].inputs[0].clone();
         let number = |e: &Edge| {
             let strides = pooled.iter().map(|_| 0).collect();
             Edge::of(e.base, View { strides, ..View::contiguous(&pooled) })
@@ -111,22 +115,25 @@ impl Found {
         let kinds = [relu, pool].map(|i| items[i].kind.clone());
         items[relu].shape = pooled.clone();
         items[relu].moved = true;
+        items[relu].node = items[pool].node;
         [items[pool].kind, items[relu].kind] = kinds;
+        items[relu].inputs[0] = x.clone();
         items[pool].inputs[0] = Edge::whole(relu, &pooled);
-        let Some(Back { mask, grad, chosen }) = *back else { return };
+        let Some(Back { mask, grad, chosen }) = back else { return };
         let (zero, other) = (number(&items[mask].inputs[1]), number(&items[chosen].inputs[2]));
         let above = items[grad].inputs[1].clone();
         // They keep their places in the order: the mask first, then what it chooses, then the gradient of the planes.
         let (first, second) = (mask.min(grad), mask.max(grad));
         let kinds = [mask, chosen, grad].map(|i| items[i].kind.clone());
         let types = [mask, chosen, grad].map(|i| items[i].dtype);
-        let nodes = [mask, grad].map(|i| items[i].node);
+        let nodes = [mask, chosen].map(|i| items[i].node);
         for (i, node, dtype) in [(first, nodes[0], types[0]), (second, nodes[1], types[1])] {
             items[i].shape = pooled.clone();
             items[i].moved = true;
             (items[i].node, items[i].dtype) = (node, dtype);
         }
-        items[first].inputs = SmallVec::from_iter([Edge::whole(pool, &pooled), zero]);
+        // What is above zero before it is rectified is so after it.
+        items[first].inputs = SmallVec::from_iter([Edge::whole(relu, &pooled), zero]);
         items[second].inputs = SmallVec::from_iter([Edge::whole(first, &pooled), above, other]);
         items[chosen].inputs = SmallVec::from_iter([x, Edge::whole(second, &pooled)]);
         [items[first].kind, items[second].kind, items[chosen].kind] = kinds;

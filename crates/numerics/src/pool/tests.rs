@@ -78,12 +78,19 @@ proptest! {
                 unsafe { forward(isa, &p, &x[i * plane..][..plane], &mut one) };
                 prop_assert_eq!(bits(&one), bits(&y[i * outputs..][..outputs]));
                 if p.is_pairs() {
-                    let mut one = vec![7.0; plane];
+                    // Over the plane itself.
+                    let mut one = x[i * plane..][..plane].to_vec();
+                    let at = one.as_mut_ptr();
                     // SAFETY: as above.
-                    unsafe { pairs_grad(isa, &p, &x[i * plane..][..plane], &grad[i * outputs..][..outputs], &mut one) };
+                    unsafe { pairs_grad(isa, &p, at, &grad[i * outputs..][..outputs], at) };
                     prop_assert_eq!(&one, &expected[i * plane..][..plane]);
                 }
             }
+        }
+        if p.is_pairs() {
+            let mut over = x.clone();
+            max_pool_grad_over(&p, &mut over, &grad);
+            prop_assert_eq!(&over, &expected);
         }
     }
 }

@@ -65,7 +65,8 @@ pub fn run_with(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot
         return Ok(());
     }
     // SAFETY: the planner gives a vector of this size, and `c` memory of its own of exactly this size.
-    let (e, out) = unsafe { (epilogue(&tail, n), std::slice::from_raw_parts_mut(address(&c, spec.dtype).cast(), m * n)) };
+    let (e, out) =
+        unsafe { (epilogue(&tail, n), std::slice::from_raw_parts_mut(address(&c, spec.dtype).cast(), m * n)) };
     let empty = Operand::new(&[], Layout::row_major(0));
     let (mut x, mut y) = (empty, empty);
     if k > 0 {
@@ -132,14 +133,7 @@ pub fn conv(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) ->
 }
 
 /// A convolution in f32 with a number added to each channel.
-pub fn conv_with(
-    spec: &Conv,
-    dtype: DType,
-    a: Slot<'_>,
-    b: Slot<'_>,
-    tail: Tail<'_>,
-    c: Slot<'_>,
-) -> Result<()> {
+pub fn conv_with(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
     if dtype != DType::F32 || spec.kind != ConvKind::Forward || spec.channels_last {
         return Err(Tensor::bug("a bias for a convolution that takes none"));
     }
