@@ -9,7 +9,6 @@ use crate::element::Num;
 use crate::scratch;
 use crate::tasks::for_tasks;
 use gemm_common::Parallelism;
-use half::{bf16, f16, slice::HalfFloatSliceExt};
 
 /// Where the elements of a matrix lie in a slice: `(i, j)` is at `offset + i * rs + j * cs`.
 ///
@@ -238,80 +237,6 @@ fn pack<T: Copy, U>(m: usize, n: usize, a: Operand<T>, f: impl Fn(T) -> U) -> Ve
     out
 }
 
-/// Widens a matrix to contiguous rows, or columns where those are contiguous, and says which.
-fn widen<T: Copy>(m: usize, n: usize, a: Operand<T>, to: &mut [f32], f: impl Fn(&[T], &mut [f32])) -> Layout {
-    if m == 0 || n == 0 {
-        return Layout::row_major(n);
-    }
-    if a.layout.cs != 1 && a.layout.rs == 1 {
-        let turned = Operand::new(a.data, a.layout.transposed());
-        return widen(n, m, turned, to, f).transposed();
-    }
-    let mut line = Vec::new();
-    for (i, to) in to.chunks_exact_mut(n).enumerate() {
-        if a.layout.cs == 1 {
-            f(&a.data[a.layout.position(i, 0)..][..n], to);
-        } else {
-            line.clear();
-            line.extend((0..n).map(|j| a.data[a.layout.position(i, j)]));
-            f(&line, to);
-        }
-    }
-    Layout::row_major(n)
-}
-
-macro_rules! half_precision {
-    ($($t:ident)*) => {$(
-        impl sealed::Product for $t {
-            unsafe fn product(
-                d: Dims,
-                alpha: $t,
-                a: Operand<$t>,
-                b: Operand<$t>,
-                beta: $t,
-                c: *mut $t,
-                lc: Layout,
-                parallel: bool,
-            ) {
-                let (m, n, k) = (d.m, d.n, d.k);
-                // Both operands widened in the order they lie in, then as a product of those.
-                let (mut wide_a, mut wide_b) = (scratch::take(m * k), scratch::take(k * n));
-                let la = widen(m, k, a, &mut wide_a, |from, to| from.convert_to_f32_slice(to));
-                let lb = widen(k, n, b, &mut wide_b, |from, to| from.convert_to_f32_slice(to));
-                let mut wide = scratch::take(m * n);
-                let out = Out::new(&mut wide[..]);
-                // SAFETY: `wide` is ours and as large as its layout says.
-                unsafe {
-                    let (a, b) = (Operand::new(&wide_a[..], la), Operand::new(&wide_b[..], lb));
-                    product_into(d, 1.0, a, b, 0.0, &out, Layout::row_major(n), parallel);
-                }
-                let (alpha, plain) = (alpha.to_f32(), beta == $t::ZERO && lc.cs == 1);
-                if alpha != 1.0 {
-                    wide.iter_mut().for_each(|x| *x *= alpha);
-                }
-                for (i, row) in wide.chunks_exact(n.max(1)).enumerate().take(m) {
-                    // SAFETY: the positions are inside the output, which is ours alone.
-                    unsafe {
-                        if plain {
-                            let to = std::slice::from_raw_parts_mut(c.add(lc.position(i, 0)), n);
-                            to.convert_from_f32_slice(row);
-                            continue;
-                        }
-                        for (j, x) in row.iter().enumerate() {
-                            let c = c.add(lc.position(i, j));
-                            let old = if beta == $t::ZERO { 0.0 } else { beta.to_f32() * (*c).to_f32() };
-                            *c = $t::from_f32(x + old);
-                        }
-                    }
-                }
-            }
-        }
-        impl Gemm for $t {}
-    )*};
-}
-
-half_precision!(f16 bf16);
-
 macro_rules! integer {
     ($($t:ident)*) => {$(
         impl sealed::Product for $t {
@@ -505,11 +430,17 @@ fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
 
 mod blocked;
 mod fused;
+mod half;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod small;
 pub use fused::gemm_fused;
 mod then;
+#[cfg(target_arch = "x86_64")]
+mod thin;
 mod tile;
 
+pub use half::{Half, narrow, wide};
 pub use then::{Finished, gemm_then, product_then};
 pub(crate) use tile::{Panel, pack_panel};
 

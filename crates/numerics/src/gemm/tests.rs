@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{Random, bits, close, same_on_any_threads, wide};
+use ::half::{bf16, f16};
 use proptest::prelude::*;
 
 /// A random layout of an `m` by `n` matrix and the length of slice it needs.

@@ -5,14 +5,14 @@ use super::{
     address,
 };
 use crate::{
-    DType, Device, Element, Error, Result, Tensor,
+    DType, Device, Error, Result, Tensor,
     graph::Buffer,
     op::{Conv, ConvKind},
 };
 use gradus_numerics::{
     Activation, Epilogue, Real,
     conv::{ConvParams, conv_forward, conv_forward_fused, conv_input_grad, conv_weight_grad},
-    gemm::{BatchOffset, Dims, Gemm, Layout, Operand, batched_gemm, gemm_fused},
+    gemm::{self, BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_fused},
 };
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -214,7 +214,7 @@ unsafe fn exchange(from: *const u8, to: *mut u8, shape: &[usize], size: usize, t
 }
 
 /// A convolution of 16-bit numbers: in f32, and rounded once.
-fn wide_conv<T: Element>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+fn wide_conv<T: Half>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
     let [na, nb, _] = spec.operands().map(|s| s.numel());
     let cpu = Device::cpu();
     let wide = |s: &Slot<'_>, n: usize| {
@@ -223,7 +223,7 @@ fn wide_conv<T: Element>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c:
         let to = Buffer::alloc(cpu, n * size_of::<f32>())?;
         // SAFETY: the buffer is new, of this size, and aligned to 64 bytes; its bytes are written before they are read.
         let floats = unsafe { std::slice::from_raw_parts_mut(to.raw() as *mut f32, n) };
-        floats.iter_mut().zip(from).for_each(|(f, x)| *f = x.to_f64() as f32);
+        gemm::wide(from, floats);
         Ok(to)
     };
     let (a, b) = (wide(&a, na)?, wide(&b, nb)?);
@@ -236,7 +236,7 @@ fn wide_conv<T: Element>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c:
         let from = std::slice::from_raw_parts(out.raw() as *const f32, n);
         (from, std::slice::from_raw_parts_mut(address(&c, dtype).cast::<T>(), n))
     };
-    to.iter_mut().zip(from).for_each(|(t, &f)| *t = T::from_f64(f64::from(f)));
+    gemm::narrow(from, to);
     Ok(())
 }
 
