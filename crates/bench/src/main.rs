@@ -4,7 +4,8 @@
 //! Training steps and inference are compiled; `--plain` runs them as they are.
 //! `--profile` says on standard error which steps the time goes to (on a GPU, with `GRADUS_CUDA_GRAPHS=0`). `--device dry`
 //! runs nothing and prints what a GPU would be asked for. `--against torch [--rounds N]` takes turns with
-//! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table. `--curve STEPS --device cuda:N` trains on
+//! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table. `--sweep` times other shapes and types instead,
+//! alone or against PyTorch. `--curve STEPS --device cuda:N` trains on
 //! a GPU and on the CPU and compares the losses.
 
 mod against;
@@ -14,6 +15,7 @@ mod curve;
 mod gpu;
 mod models;
 mod ops;
+mod sweep;
 mod training;
 
 use std::time::Instant;
@@ -64,11 +66,11 @@ impl Bench {
 
 fn main() {
     let mut bench = Bench { names: vec![], profile: false, plain: false };
-    let (mut against, mut rounds, mut device, mut steps) = (false, 3, None, None);
+    let (mut against, mut sweep, mut rounds, mut device, mut steps) = (false, false, 3, None, None);
     let mut args = std::env::args().skip(1);
     let wrong = |what: String| -> ! {
         eprintln!(
-            "{what}; usage: gradus-bench [--json] [--profile] [--plain] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N|dry] [names]"
+            "{what}; usage: gradus-bench [--json] [--profile] [--plain] [--sweep] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N|dry] [names]"
         );
         std::process::exit(2)
     };
@@ -77,6 +79,7 @@ fn main() {
             "--json" => {}
             "--profile" => bench.profile = true,
             "--plain" => bench.plain = true,
+            "--sweep" => sweep = true,
             "--against" => match args.next().as_deref() {
                 Some("torch") => against = true,
                 other => wrong(format!("--against torch is what there is, not {other:?}")),
@@ -111,14 +114,14 @@ fn main() {
         }
         return;
     }
-    if against {
-        if let Err(e) = against::run(&bench.names, rounds) {
-            eprintln!("{e}");
-            std::process::exit(1);
-        }
-        return;
-    }
-    if let Err(e) = training::run(&bench).and_then(|()| ops::run(&bench)) {
+    let text = |e: gradus_core::Error| e.to_string();
+    let done = match (sweep, against) {
+        (true, true) => sweep::against(&bench.names, rounds),
+        (true, false) => sweep::run(&bench.names).map_err(text),
+        (false, true) => against::run(&bench.names, rounds),
+        (false, false) => training::run(&bench).and_then(|()| ops::run(&bench)).map_err(text),
+    };
+    if let Err(e) = done {
         eprintln!("{e}");
         std::process::exit(1);
     }

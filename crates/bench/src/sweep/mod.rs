@@ -1,0 +1,118 @@
+//! `--sweep`: many operations on odd, thin, small, sliced and turned shapes, in other types and of other widths: where a
+//! cliff would show. `--sweep --against torch` takes turns with `torch.py`, which has the same list, and prints PyTorch's time
+//! over ours, the worst first.
+
+mod elements;
+mod layers;
+
+use gradus_core::{Result, Tensor, manual_seed};
+use std::{
+    collections::BTreeMap,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+/// PyTorch's side of it.
+const TORCH: &str = include_str!("torch.py");
+
+/// Times cases and prints `name ms`.
+pub struct Sweep {
+    names: Vec<String>,
+}
+
+impl Sweep {
+    /// Times what a case computes; names that were given are beginnings.
+    fn time(&self, name: &str, mut f: impl FnMut() -> Result<Vec<Tensor>>) -> Result<()> {
+        if !self.names.is_empty() && !self.names.iter().any(|n| name.starts_with(n.as_str())) {
+            return Ok(());
+        }
+        let mut run = || -> Result<f64> {
+            let start = Instant::now();
+            let out = f()?;
+            Tensor::eval_all(&out.iter().collect::<Vec<_>>())?;
+            Ok(start.elapsed().as_secs_f64() * 1e3)
+        };
+        for _ in 0..4 {
+            run()?;
+        }
+        let (mut times, start) = (vec![], Instant::now());
+        while times.len() < 5 || (times.len() < 200 && start.elapsed().as_secs_f64() < 0.06) {
+            times.push(run()?);
+        }
+        times.sort_by(f64::total_cmp);
+        println!("{name} {:.5}", times[times.len() / 2]);
+        Ok(())
+    }
+
+    /// A case that makes one tensor.
+    fn one(&self, name: &str, mut f: impl FnMut() -> Result<Tensor>) -> Result<()> {
+        self.time(name, || f().map(|t| vec![t]))
+    }
+
+    /// The gradient of a sum, weighted by what the result is.
+    fn gradient(&self, name: &str, x: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<()> {
+        let v = Tensor::var("x", x);
+        self.one(name, || f(&v)?.square().sum().backward()?.wrt(&v))
+    }
+}
+
+/// Normal numbers, computed.
+fn normal(shape: &[usize]) -> Result<Tensor> {
+    let t = Tensor::randn(shape);
+    t.eval()?;
+    Ok(t)
+}
+
+/// Runs the cases whose names begin so, or all.
+pub fn run(names: &[String]) -> Result<()> {
+    manual_seed(0);
+    let sweep = Sweep { names: names.to_vec() };
+    gradus_core::no_grad(|| elements::run(&sweep))?;
+    layers::run(&sweep)
+}
+
+/// Both sides in turns, `rounds` times; the table of the ratios of the medians.
+pub fn against(names: &[String], rounds: usize) -> std::result::Result<(), String> {
+    let python = std::env::var_os("GRADUS_BENCH_PYTHON").ok_or(
+        "set GRADUS_BENCH_PYTHON to a Python that has torch 2.11 (python3 -m venv; pip install torch==2.11.0)",
+    )?;
+    let me = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut times: BTreeMap<String, [Vec<f64>; 2]> = BTreeMap::new();
+    for _ in 0..rounds {
+        let mut ours = Command::new(&me);
+        ours.arg("--sweep").args(names);
+        let mut theirs = Command::new(&python);
+        theirs.args(["-c", TORCH]).args(names);
+        for (side, mut command) in [ours, theirs].into_iter().enumerate() {
+            let out = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
+            if !out.status.success() {
+                return Err(format!("{command:?}: {}", out.status));
+            }
+            for line in String::from_utf8_lossy(&out.stdout).lines() {
+                let (name, ms) = line.split_once(' ').ok_or_else(|| format!("no figure in {line:?}"))?;
+                let ms = ms.trim().parse().map_err(|e| format!("{line:?}: {e}"))?;
+                times.entry(name.into()).or_default()[side].push(ms);
+            }
+        }
+    }
+    let median = |v: &[f64]| {
+        let mut v = v.to_vec();
+        v.sort_by(f64::total_cmp);
+        v.get(v.len() / 2).copied()
+    };
+    let mut rows: Vec<(f64, &str, f64, f64)> = vec![];
+    for (name, [ours, theirs]) in &times {
+        let (Some(o), Some(t)) = (median(ours), median(theirs)) else {
+            return Err(format!("{name} was measured on one side only"));
+        };
+        rows.push((t / o, name, t, o));
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    println!("| case | PyTorch, ms | gradus, ms | PyTorch / gradus |\n|---|---|---|---|");
+    for (ratio, name, t, o) in &rows {
+        println!("| {name} | {t:.4} | {o:.4} | {ratio:.2} |");
+    }
+    let behind = rows.iter().filter(|r| r.0 < 1.0).count();
+    println!("\n{} cases, {behind} behind PyTorch, median ratio {:.2}", rows.len(), rows[rows.len() / 2].0);
+    Ok(())
+}

@@ -1,0 +1,177 @@
+"""PyTorch's side of `gradus-bench --sweep`: the same cases under the same names, `name ms` a line."""
+
+import sys, time
+import torch
+import torch.nn.functional as F
+
+torch.set_num_threads(2)
+torch.manual_seed(0)
+names = sys.argv[1:]
+r = torch.randn
+
+
+def t(name, f):
+    if names and not any(name.startswith(n) for n in names):
+        return
+    for _ in range(4):
+        f()
+    v, start = [], time.perf_counter()
+    while len(v) < 5 or (len(v) < 200 and time.perf_counter() - start < 0.06):
+        a = time.perf_counter()
+        f()
+        v.append((time.perf_counter() - a) * 1e3)
+    v.sort()
+    print(name, "%.5f" % v[len(v) // 2], flush=True)
+
+
+def gradient(name, x, f):
+    x = x.clone().requires_grad_()
+    t(name, lambda: torch.autograd.grad(f(x).square().sum(), x))
+
+
+def elements():
+    x, y, row, column = r(1000, 1003), r(1000, 1003), r(1003), r(1000, 1)
+    p = x.abs() + 0.1
+    for n in "exp tanh sin sigmoid relu erf atan expm1 floor".split():
+        t("ew_" + n, lambda f=getattr(torch, n): f(x))
+    for n in "gelu silu mish".split():
+        t("ew_" + n, lambda f=getattr(F, n): f(x))
+    for n in "sqrt log log1p lgamma digamma".split():
+        t("ew_" + n, lambda f=getattr(torch, n): f(p))
+    t("ew_clamp", lambda: x.clamp(-0.5, 0.5))
+    t("ew_pow3", lambda: x.pow(3.0))
+    t("ew_pow1.7", lambda: p.pow(1.7))
+    t("ew_pow", lambda: p.pow(y))
+    t("ew_atan2", lambda: x.atan2(y))
+    t("ew_fmod", lambda: x.fmod(p))
+    t("ew_where", lambda: torch.where(x > 0, x, y))
+    t("ew_add", lambda: x + y)
+    t("ew_add_row", lambda: x + row)
+    t("ew_add_column", lambda: x + column)
+    t("ew_outer", lambda: row * column)
+    for n in (1, 10, 1000):
+        a, b = r(n), r(n)
+        t(f"ew_add_{n}", lambda: a + b)
+        t(f"ew_exp_{n}", lambda: a.exp())
+    turned, z, images = r(1003, 1000), r(64, 96, 130), r(8, 20, 45, 45)
+    t("view_add_turned", lambda: x + turned.t())
+    t("view_step", lambda: x[:, 0:1000:2] * 2)
+    t("view_rows", lambda: x[0:1000:3] * 2)
+    t("view_narrow", lambda: x.narrow(1, 100, 333).exp())
+    t("view_flip", lambda: x.flip(1) + 1)
+    t("view_permute", lambda: z.permute(2, 0, 1).contiguous())
+    t("view_permute4", lambda: images.permute(0, 2, 3, 1).contiguous())
+    t("view_turn", lambda: x.t().contiguous())
+    t("view_roll", lambda: x.roll(7, 1))
+    t("view_pad", lambda: F.pad(images, [1, 1, 1, 1]))
+    t("view_pad_reflect", lambda: F.pad(images, [2, 2, 2, 2], mode="reflect"))
+    t("view_cat0", lambda: torch.cat([x, y], 0))
+    t("view_cat1", lambda: torch.cat([x, y], 1))
+    t("view_stack", lambda: torch.stack([x, y], 2))
+    t("view_tril", lambda: x.tril())
+    t("view_repeat", lambda: z.repeat(1, 2, 1))
+    tall, wide, short = r(300_000, 3), r(3, 300_000), r(80_000, 10)
+    for n, q in (("odd", x), ("tall", tall), ("wide", wide), ("short", short)):
+        for axis in (0, 1):
+            t(f"red_sum{axis}_{n}", lambda: q.sum(axis))
+            t(f"red_amax{axis}_{n}", lambda: q.amax(axis))
+            t(f"red_argmax{axis}_{n}", lambda: q.argmax(axis))
+            t(f"red_var{axis}_{n}", lambda: q.var(axis))
+            t(f"red_softmax{axis}_{n}", lambda: q.softmax(axis))
+            t(f"red_cumsum{axis}_{n}", lambda: q.cumsum(axis))
+        t(f"red_mean_{n}", lambda: q.mean())
+        t(f"red_logsumexp_{n}", lambda: q.logsumexp(1))
+    t("red_sum_middle", lambda: z.sum(1))
+    t("red_amax_middle", lambda: z.amax(1))
+    t("red_layer_norm", lambda: F.layer_norm(z, [130]))
+    part = x.narrow(1, 0, 100)
+    t("red_layer_norm_slice", lambda: F.layer_norm(part, [100]))
+    t("red_sort", lambda: x.sort(1))
+    t("red_topk", lambda: x.topk(10, 1))
+    table, source = r(1000, 100), r(5000, 100)
+    index, columns = torch.randint(0, 1000, (5000,)), torch.randint(0, 1000, (300,))
+    t("ind_embedding", lambda: F.embedding(index, table))
+    t("ind_select_rows", lambda: table.index_select(0, index))
+    t("ind_select_columns", lambda: x.index_select(1, columns))
+    t("ind_add", lambda: table.index_add(0, index, source))
+    types = dict(f64=torch.float64, bf16=torch.bfloat16, f16=torch.float16, i64=torch.int64, u8=torch.uint8)
+    for n, d in types.items():
+        a, b = [(v if d.is_floating_point else v.abs() * 10 + 1).to(d) for v in (x, y)]
+        t(f"type_add_{n}", lambda: a + b)
+        t(f"type_sum1_{n}", lambda: a.sum(1))
+        t(f"type_amax0_{n}", lambda: a.amax(0))
+        t(f"type_gt_{n}", lambda: a > b)
+        t(f"type_to_f32_{n}", lambda: a.to(torch.float32))
+        if d.is_floating_point:
+            t(f"type_exp_{n}", lambda: a.exp())
+            t(f"type_softmax_{n}", lambda: a.softmax(1))
+            t(f"type_gelu_{n}", lambda: F.gelu(a))
+    for m, k, n in [(100, 300, 77), (1000, 1000, 1000), (33, 1000, 999), (1, 4096, 4096), (4096, 64, 64), (17, 17, 17), (500, 3, 500), (2000, 2000, 3)]:
+        a, b, bt = r(m, k), r(k, n), r(n, k)
+        t(f"mm_{m}_{k}_{n}", lambda: a @ b)
+        t(f"mmt_{m}_{k}_{n}", lambda: a @ bt.t())
+    for m, k, n in [(256, 256, 256), (768, 128, 512), (1, 2048, 2048)]:
+        a, b = r(m, k).bfloat16(), r(k, n).bfloat16()
+        t(f"mm_bf16_{m}_{k}_{n}", lambda: a @ b)
+    a, b = r(512, 16, 16), r(512, 16, 16)
+    t("mm_batch_16", lambda: a @ b)
+    c, d = r(48, 50, 70), r(48, 70, 30)
+    t("mm_batch_50", lambda: c @ d)
+    for n, shape, causal in (("100", (8, 8, 100, 64), False), ("513", (2, 4, 513, 80), True)):
+        q = r(*shape)
+        t(f"mm_attention_{n}", lambda: F.scaled_dot_product_attention(q, q, q, is_causal=causal))
+
+
+CONVOLUTIONS = [
+    [3, 32, 32, 3, 1, 1, 1, 32], [3, 17, 45, 3, 2, 1, 1, 8], [30, 50, 27, 3, 1, 1, 1, 8], [64, 64, 28, 3, 2, 1, 1, 16],
+    [64, 128, 28, 1, 1, 0, 1, 16], [64, 128, 28, 1, 2, 0, 1, 16], [24, 24, 28, 5, 1, 2, 1, 16], [3, 64, 64, 7, 2, 3, 1, 8],
+    [64, 64, 28, 3, 1, 1, 64, 16], [64, 64, 28, 3, 2, 1, 64, 16], [64, 64, 28, 5, 1, 2, 64, 16], [64, 64, 28, 3, 1, 1, 16, 16],
+    [64, 64, 28, 3, 2, 1, 16, 16], [64, 64, 28, 3, 1, 1, 8, 16],
+]  # fmt: skip
+
+
+def layers():
+    for c, o, side, k, stride, padding, groups, n in CONVOLUTIONS:
+        x, w = r(n, c, side, side), r(o, c // groups, k, k)
+        name = f"{c}_{o}_{side}_k{k}_s{stride}_g{groups}"
+        f = lambda x, w: F.conv2d(x, w, None, stride, padding, 1, groups)
+        with torch.no_grad():
+            t(f"conv_forward_{name}", lambda: f(x, w))
+            up = torch.randn_like(f(x, w))
+        vx, vw = x.clone().requires_grad_(), w.clone().requires_grad_()
+        # The forward pass is no part of gradus' plan for a gradient alone; here it is not timed either.
+        yx, yw = f(vx, w), f(x, vw)
+        t(f"conv_input_{name}", lambda: torch.autograd.grad(yx, vx, up, retain_graph=True))
+        t(f"conv_weight_{name}", lambda: torch.autograd.grad(yw, vw, up, retain_graph=True))
+    for name, shape in (("odd", (8, 20, 45, 45)), ("even", (16, 32, 28, 28))):
+        x = r(*shape)
+        gradient(f"img_max2_{name}", x, lambda x: F.max_pool2d(x, 2))
+        gradient(f"img_max3s2_{name}", x, lambda x: F.max_pool2d(x, 3, 2, 1))
+        gradient(f"img_avg3s3_{name}", x, lambda x: F.avg_pool2d(x, 3))
+        gradient(f"img_avg3s1_{name}", x, lambda x: F.avg_pool2d(x, 3, 1, 1))
+        gradient(f"img_adaptive1_{name}", x, lambda x: F.adaptive_avg_pool2d(x, 1))
+        gradient(f"img_adaptive7_{name}", x, lambda x: F.adaptive_avg_pool2d(x, 7))
+        for mode in ("nearest", "bilinear"):
+            gradient(f"img_{mode}2_{name}", x, lambda x: F.interpolate(x, scale_factor=2, mode=mode))
+        scale, shift = r(shape[1]), r(shape[1])
+        gradient(f"img_batch_norm_{name}", x, lambda x: F.batch_norm(x, None, None, scale, shift, True))
+        gradient(f"img_relu_{name}", x, lambda x: x.relu())
+    for inputs, hidden, outputs, batch in [(100, 300, 10, 50), (37, 1111, 5, 33), (784, 64, 10, 128)]:
+        x = r(batch, inputs)
+        a = (r(hidden, inputs) / inputs**0.5).requires_grad_()
+        b = (r(outputs, hidden) / hidden**0.5).requires_grad_()
+        classes = torch.randint(0, outputs, (batch,))
+        f = lambda: torch.autograd.grad(F.cross_entropy(F.linear(F.gelu(F.linear(x, a)), b), classes), [a, b])
+        t(f"net_mlp_{inputs}_{hidden}_{outputs}", f)
+    x = r(16, 50, 30)
+    gru, lstm = torch.nn.GRU(30, 48, batch_first=True), torch.nn.LSTM(30, 48, batch_first=True)
+    with torch.no_grad():
+        t("net_gru_forward", lambda: gru(x))
+        t("net_lstm_forward", lambda: lstm(x))
+    t("net_gru", lambda: torch.autograd.grad(gru(x)[0].square().sum(), list(gru.parameters())))
+    t("net_lstm", lambda: torch.autograd.grad(lstm(x)[0].square().sum(), list(lstm.parameters())))
+
+
+with torch.no_grad():
+    elements()
+layers()
