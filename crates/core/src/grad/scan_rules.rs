@@ -1,6 +1,6 @@
 //! Gradients of running and whole products and of running log-sum-exp, right also where factors are zero.
 
-use crate::{Result, Tensor};
+use crate::{PadMode, Result, Tensor};
 
 /// `sum over j >= i of g[j]` along an axis.
 pub fn reverse_cumsum(g: &Tensor, axis: usize) -> Result<Tensor> {
@@ -35,16 +35,28 @@ fn exclusive_cumprod(x: &Tensor) -> Result<Tensor> {
     Tensor::cat(&[&ones, &x.narrow(-1, 0, n - 1)?], -1)?.cumprod(-1)
 }
 
-/// `y[j] = x[0] ... x[j]`: `dx[i] = before(i) * sum over j >= i of g[j] x[i+1] ... x[j]`, with the products as a matrix,
-/// so that no division happens and zeros are right.
+/// `s[i] = g[i] + p[i] s[i+1]` along the last axis, where `p` has one element less: in log n steps of whole tensors, each
+/// of which lets every element see twice as far. Nothing is divided, so factors of zero are right.
+fn seen_from(g: &Tensor, p: &Tensor) -> Result<Tensor> {
+    let n = g.dims()[g.rank() - 1];
+    let (mut sums, mut far, mut product) = (g.clone(), 1, p.clone());
+    while far < n {
+        let more = &product * &sums.narrow(-1, far, n - far)?;
+        sums = &sums + &more.pad(&[0, far as i64], PadMode::Constant(0.0))?;
+        if 2 * far < n {
+            let left = n - 2 * far;
+            product = product.narrow(-1, 0, left)? * product.narrow(-1, far, left)?;
+        }
+        far *= 2;
+    }
+    Ok(sums)
+}
+
+/// `y[j] = x[0] ... x[j]`: `dx[i] = before(i) * sum over j >= i of g[j] x[i+1] ... x[j]`.
 pub fn cumprod(axis: usize, g: &Tensor, x: &Tensor) -> Result<Tensor> {
     let (xt, gt) = (x.transpose(axis as i64, -1)?, g.transpose(axis as i64, -1)?);
     let n = xt.dims()[xt.rank() - 1];
-    let row = Tensor::arange_on(n, x.device()).unsqueeze(1)?; // i
-    let col = Tensor::arange_on(n, x.device()).unsqueeze(0)?; // k or j
-    let after = col.gt(&row)?.where_(&xt.unsqueeze(-2)?, x.scalar_like(1.0))?; // [.., i, k]: x[k] for k > i, else 1
-    let runs = col.ge(&row)?.where_(&after.cumprod(-1)?, x.scalar_like(0.0))?; // [.., i, j]: x[i+1] ... x[j]
-    let sums = (runs * gt.unsqueeze(-2)?).sum_dim(-1, false)?;
+    let sums = seen_from(&gt, &xt.narrow(-1, n.min(1), n.saturating_sub(1))?)?;
     (exclusive_cumprod(&xt)? * sums).transpose(axis as i64, -1)
 }
 
@@ -53,9 +65,7 @@ pub fn logcumsumexp(axis: usize, g: &Tensor, y: &Tensor, x: &Tensor) -> Result<T
     let last = |t: &Tensor| t.transpose(axis as i64, -1);
     let (xt, yt, gt) = (last(x)?, last(y)?, last(g)?);
     let n = xt.dims()[xt.rank() - 1];
-    let row = Tensor::arange_on(n, x.device()).unsqueeze(1)?;
-    let col = Tensor::arange_on(n, x.device()).unsqueeze(0)?;
-    let gap = xt.unsqueeze(-1)? - yt.unsqueeze(-2)?; // [.., i, j]
-    let weights = col.ge(&row)?.where_(&gap, x.scalar_like(f64::NEG_INFINITY))?.exp();
-    (weights * gt.unsqueeze(-2)?).sum_dim(-1, false)?.transpose(axis as i64, -1)
+    let less = n.saturating_sub(1);
+    let steps = (yt.narrow(-1, 0, less)? - yt.narrow(-1, n.min(1), less)?).exp();
+    ((xt - yt).exp() * seen_from(&gt, &steps)?).transpose(axis as i64, -1)
 }

@@ -28,9 +28,11 @@ pub mod oracle;
 mod overwrite;
 pub mod rand;
 mod show;
+mod turn;
 mod verify;
 
 pub use collapse::collapse;
+pub use turn::turned;
 pub use verify::verify;
 
 use crate::{

@@ -16,20 +16,40 @@ pub fn philox(counter: u64, stream: u64, seed: u64) -> [u32; 4] {
     c
 }
 
+#[inline(always)]
+fn unit_f32(word: u32) -> f32 {
+    (word >> 8) as f32 * (1.0 / (1 << 24) as f32)
+}
+
+#[inline(always)]
+fn unit_f64(low: u32, high: u32) -> f64 {
+    let bits = ((high as u64) << 32 | low as u64) >> 11;
+    bits as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// Elements `4 c ..` as [`uniform_f32`] gives them one by one.
+#[inline(always)]
+pub fn four_f32(c: u64, stream: u64, seed: u64) -> [f32; 4] {
+    philox(c, stream, seed).map(unit_f32)
+}
+
+/// Elements `2 c ..` as [`uniform_f64`] gives them one by one.
+#[inline(always)]
+pub fn two_f64(c: u64, stream: u64, seed: u64) -> [f64; 2] {
+    let w = philox(c, stream, seed);
+    [unit_f64(w[0], w[1]), unit_f64(w[2], w[3])]
+}
+
 /// Element `i` as an f32 in [0, 1): 24 bits of word `i % 4` under counter `i / 4`.
 #[inline(always)]
 pub fn uniform_f32(i: u64, stream: u64, seed: u64) -> f32 {
-    let w = philox(i / 4, stream, seed)[(i % 4) as usize];
-    (w >> 8) as f32 * (1.0 / (1 << 24) as f32)
+    four_f32(i / 4, stream, seed)[(i % 4) as usize]
 }
 
 /// Element `i` as an f64 in [0, 1): 53 bits of words `2 (i % 2)` and the next under counter `i / 2`.
 #[inline(always)]
 pub fn uniform_f64(i: u64, stream: u64, seed: u64) -> f64 {
-    let w = philox(i / 2, stream, seed);
-    let k = 2 * (i % 2) as usize;
-    let bits = ((w[k + 1] as u64) << 32 | w[k] as u64) >> 11;
-    bits as f64 * (1.0 / (1u64 << 53) as f64)
+    two_f64(i / 2, stream, seed)[(i % 2) as usize]
 }
 
 #[cfg(test)]

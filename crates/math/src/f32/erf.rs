@@ -1,5 +1,6 @@
 //! The error function.
 
+use super::coefficients::{ERF_LARGE as L, ERF_SMALL as S};
 use super::exp::{MAGIC, exp2_poly, pow2i};
 use super::kernel64::exp_64;
 
@@ -14,14 +15,10 @@ use super::kernel64::exp_64;
 pub fn erf(x: f32) -> f32 {
     let a = x.abs();
     let z = a * a;
-    let q = poly!(z;
-        0.128_379_17, -0.376_126_35, 0.112_836_94, -0.026_859_27, 0.005_200_634_7,
-        -0.000_813_744_03, 8.345_225e-5);
+    let q = poly!(z; S[0], S[1], S[2], S[3], S[4], S[5], S[6]);
     let small = q.mul_add(a, a);
     let c = if a > 4.0 { 4.0 } else { a };
-    let p = poly!(c;
-        -0.000_253_764_9, 1.629_554_3, 0.913_708_45, 0.156_235_55, -0.036_253_214,
-        0.006_022_846_3, -0.000_627_912, 3.053_235_2e-5);
+    let p = poly!(c; L[0], L[1], L[2], L[3], L[4], L[5], L[6], L[7]);
     let k = MAGIC - p;
     let t = exp2_poly(-p - (k - MAGIC));
     let big = (-t).mul_add(pow2i(k), 1.0);

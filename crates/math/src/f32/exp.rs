@@ -3,7 +3,7 @@
 use super::kernel64::{exp_64, log1p_64};
 
 pub(super) use super::coefficients::MAGIC;
-use super::coefficients::{EXP, EXPM1, LN2_HI, LN2_LO};
+use super::coefficients::{EXP, EXP2, EXPM1, LN2_HI, LN2_LO};
 
 /// 2^n from the bits of `n + MAGIC`, for -127 < n < 128.
 #[inline(always)]
@@ -72,8 +72,7 @@ pub fn exp2(x: f32) -> f32 {
 /// 2^r on [-1/2, 1/2].
 #[inline(always)]
 pub(super) fn exp2_poly(r: f32) -> f32 {
-    let q =
-        poly!(r; core::f32::consts::LN_2, 0.240_226_5, 0.055_502_973, 0.009_618_031, 0.001_341_000_1, 0.000_154_697_32);
+    let q = poly!(r; EXP2[0], EXP2[1], EXP2[2], EXP2[3], EXP2[4], EXP2[5]);
     q.mul_add(r, 1.0)
 }
 

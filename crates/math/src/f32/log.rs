@@ -1,5 +1,6 @@
 //! Logarithms.
 
+use super::coefficients::{LN, LN2_SPLIT};
 use super::kernel64::{ln_64, log1p_64, log2_64};
 
 /// Puts the special values of a logarithm over `y`: -inf at zero, NaN below, inf at inf.
@@ -31,12 +32,10 @@ pub fn ln(x: f32) -> f32 {
     let f = f32::from_bits(b.wrapping_sub((ei << 23) as u32)) - 1.0;
     let e = ei as f32 + e0;
     let z = f * f;
-    let q = poly!(f;
-        0.333_333_1, -0.249_999_87, 0.200_022_25, -0.166_692_6, 0.142_186_94, -0.123_842_105,
-        0.118_726_28, -0.117_905_05, 0.069_168_87);
-    let y = e.mul_add(-2.121_944_4e-4, z * f * q);
+    let q = poly!(f; LN[0], LN[1], LN[2], LN[3], LN[4], LN[5], LN[6], LN[7], LN[8]);
+    let y = e.mul_add(LN2_SPLIT[1], z * f * q);
     let y = z.mul_add(-0.5, y);
-    special(x, e.mul_add(0.693_359_4, f + y))
+    special(x, e.mul_add(LN2_SPLIT[0], f + y))
 }
 
 /// Base-2 logarithm, at most 1 ULP and exact at powers of two; computed in `f64`.

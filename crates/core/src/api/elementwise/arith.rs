@@ -48,6 +48,11 @@ pub trait Operand {
     /// This as a tensor of type `like` would meet it.
     #[doc(hidden)]
     fn tensor(&self, like: &Tensor) -> Tensor;
+    /// The number that this is, if it is one.
+    #[doc(hidden)]
+    fn number(&self) -> Option<Scalar> {
+        None
+    }
 }
 
 impl Operand for Tensor {
@@ -81,6 +86,9 @@ macro_rules! scalar_operand {
             let s = Scalar::from(*self);
             Tensor::constant(s, s.promote_with(like.dtype()), like.device())
         }
+        fn number(&self) -> Option<Scalar> {
+            Some(Scalar::from(*self))
+        }
     })*};
 }
 scalar_operand!(f64, f32, i64, i32, bool);
@@ -94,6 +102,9 @@ impl Operand for Scalar {
     fn tensor(&self, like: &Tensor) -> Tensor {
         Tensor::constant(*self, self.promote_with(like.dtype()), like.device())
     }
+    fn number(&self) -> Option<Scalar> {
+        Some(*self)
+    }
 }
 
 macro_rules! binary_methods {
@@ -106,6 +117,40 @@ macro_rules! binary_methods {
             }
         )*}
     };
+}
+
+impl Tensor {
+    /// `self ^ other`. Exponents that are a few multiplications or a root are just that.
+    ///
+    /// ```
+    /// use gradus_core::Tensor;
+    /// assert_eq!(Tensor::from([2.0f32, -3.0]).pow(3.0).unwrap().to_vec::<f32>().unwrap(), [8.0, -27.0]);
+    /// ```
+    #[track_caller]
+    pub fn pow(&self, other: impl Operand) -> Result<Tensor> {
+        if let Some(exponent) = other.number()
+            && self.dtype().is_float()
+            && let Some(simple) = self.simple_power(exponent.f64())
+        {
+            return Ok(simple);
+        }
+        other.apply(&ewise::POW, self, false)
+    }
+
+    #[track_caller]
+    fn simple_power(&self, exponent: f64) -> Option<Tensor> {
+        // Types of 16 bits would round in between.
+        let exact = matches!(self.dtype(), DType::F32 | DType::F64);
+        Some(match exponent {
+            0.5 => self.sqrt(),
+            2.0 => self * self,
+            3.0 if exact => self * self * self,
+            -0.5 if exact => self.rsqrt(),
+            -1.0 => self.reciprocal(),
+            -2.0 if exact => (self * self).reciprocal(),
+            _ => return None,
+        })
+    }
 }
 
 binary_methods! {
@@ -125,8 +170,6 @@ binary_methods! {
     remainder = REMAINDER;
     /// The remainder with the sign of `self`.
     fmod = FMOD;
-    /// `self ^ other`.
-    pow = POW;
     /// The larger of the two; NaN if either is.
     maximum = MAXIMUM;
     /// The smaller of the two; NaN if either is.

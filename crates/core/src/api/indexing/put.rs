@@ -1,7 +1,10 @@
 //! Rows and flat positions: looked up, written, added, filled.
 
 use crate::api::{advanced::wrapped, axis, same_device};
-use crate::{Error, Result, Scalar, Shape, Tensor};
+use crate::{
+    DType, Error, Result, Scalar, Shape, Tensor,
+    op::{HostOp, Op},
+};
 
 impl Tensor {
     /// A vector of places along an axis as an index of the shape that `gather` and `scatter` take.
@@ -35,7 +38,21 @@ impl Tensor {
             }
             return Ok(self.ravel().index_select(0, index)?.reshape_to(self.shape()));
         }
-        self.gather(a as i64, &self.row_index("index_select", a, index)?)
+        let places = self.row_index("index_select", a, index)?;
+        if self.is_table(a) && index.numel() > 0 {
+            // Whole rows.
+            let rows = self.reshape_to(&[self.dims()[0], self.numel() / self.dims()[0]].into());
+            return Ok(rows.embedding(&index.ravel())?.reshape_to(places.shape()));
+        }
+        self.gather(a as i64, &places)
+    }
+
+    /// Whether places of this axis are rows of a table that the backend has routines for.
+    fn is_table(&self, a: usize) -> bool {
+        a == 0
+            && self.rank() > 1
+            && self.numel() > 0
+            && self.device().backend().limits().row_tables.contains(&self.dtype())
     }
 
     /// The source of a write into places of an axis, checked.
@@ -56,7 +73,14 @@ impl Tensor {
         let source = self.row_source("index_add", a, index, source)?;
         let alpha = alpha.into();
         let scaled = if alpha.f64() == 1.0 { source } else { (&source * alpha).to_dtype(self.dtype()) };
-        self.scatter_add(a as i64, &self.row_index("index_add", a, index)?, &scaled)
+        let places = self.row_index("index_add", a, index)?;
+        if self.is_table(a) && index.numel() > 0 && matches!(self.dtype(), DType::F32 | DType::F64) {
+            let (rows, width) = (self.dims()[0], self.numel() / self.dims()[0]);
+            let flat = [scaled.reshape_to(&[index.numel(), width].into()), index.as_index("index_add")?.ravel()];
+            let sums = self.make(Op::Host(HostOp::AddRows), &[&flat[0], &flat[1]], [rows, width].into(), self.dtype());
+            return Ok(self + &sums.reshape_to(self.shape()));
+        }
+        self.scatter_add(a as i64, &places, &scaled)
     }
 
     /// A copy with `source` written at the places `index` of an axis; the last of several stays.

@@ -99,15 +99,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn max_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        let at = self.arg_extreme("max", ReduceOp::Max, dim)?;
-        self.taken("max", dim, &at, keepdim)
+        self.extreme_and_place("max", ReduceOp::Max, dim, keepdim)
     }
 
     /// The smallest elements along an axis and their positions; the gradient goes to those positions.
     #[track_caller]
     pub fn min_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        let at = self.arg_extreme("min", ReduceOp::Min, dim)?;
-        self.taken("min", dim, &at, keepdim)
+        self.extreme_and_place("min", ReduceOp::Min, dim, keepdim)
     }
 
     /// The elements at one position a lane, and the positions; both without the axis unless it is to stay.
@@ -118,6 +116,18 @@ impl Tensor {
             return Ok((self.resolve(), at.clone()));
         }
         Ok((self.gather(a as i64, at)?.drop_axis(a, keepdim), at.drop_axis(a, keepdim)))
+    }
+
+    /// The extreme elements and their positions.
+    #[track_caller]
+    fn extreme_and_place(&self, name: &str, op: ReduceOp, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let at = self.arg_extreme(name, op, dim)?;
+        if self.rank() == 0 || self.requires_grad() {
+            return self.taken(name, dim, &at, keepdim);
+        }
+        // Known from looking for the place; a look-up would only be for the gradient.
+        let a = axis(name, dim, self.rank())?;
+        Ok((self.reduce_keep(op, smallvec![a]).drop_axis(a, keepdim), at.drop_axis(a, keepdim)))
     }
 
     /// The smallest and the largest over axes (`..` for all); ties share the gradient.

@@ -2,6 +2,7 @@
 //! block by block.
 
 use super::{
+    convert,
     jit::{self, Entry},
     micro::{Cursor, Dst, Micro, Src},
     nest,
@@ -414,10 +415,11 @@ impl Task<'_> {
                         let run = strided(p.cursors[*c].step, s.n);
                         transfer::load(*dtype, at(&self.m, *c) as *const u8, run, self.register(*v));
                     }
+                    Micro::Turned(v, c) => self.turned(*v, *c, s.n),
                     Micro::Lines(v, c, dtype) => self.lines(*v, *c, *dtype, &s),
                     Micro::Cast { v, types, src: x, dst } => {
                         let d = self.target(*v, *dst, &s);
-                        transfer::cast(types.0, types.1, src(&self.m, x), d, s.n);
+                        convert::cast(types.0, types.1, src(&self.m, x), d, s.n);
                     }
                     Micro::Store(c, dtype, x, _) if p.cursors[*c].lines.is_some() => {
                         let width = super::program::width(*dtype);

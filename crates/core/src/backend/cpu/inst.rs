@@ -1,9 +1,11 @@
 //! One instruction over a block: operands, destinations, loads and stores.
 
 use super::{
+    convert,
     exec::Task,
     program::width,
-    runs::{Block, runs},
+    runs::{Block, one_line, runs},
+    sources,
     transfer::{self, Run},
 };
 use crate::{
@@ -58,12 +60,12 @@ impl Task<'_> {
                     let f = row.block(over).ok_or_else(|| crate::Tensor::bug("a kernel that was not verified"))?;
                     f.get(self.isa)(dst, src, n);
                     if inst.dtype.is_int() && inst.dtype != DType::I64 {
-                        transfer::wrap(inst.dtype, dst, n);
+                        convert::wrap(inst.dtype, dst, n);
                     }
                 }
                 InstKind::Cast(x) => {
                     let dst = self.destination(v, block, n, col);
-                    transfer::cast(k.insts[*x].dtype, inst.dtype, self.operand(*x, col), dst, n);
+                    convert::cast(k.insts[*x].dtype, inst.dtype, self.operand(*x, col), dst, n);
                 }
                 InstKind::Reduce(..) => {}
                 InstKind::Store { arg, access, value } => {
@@ -139,6 +141,15 @@ impl Task<'_> {
         reg: *mut u8,
     ) -> Result<*mut u8> {
         let k = &self.p.kernel;
+        if let Source::Arg(a) = source
+            && access.lookup.is_empty()
+            && (!access.bounds.is_empty() || !one_line(k, &self.map, &self.reduce, block, n))
+        {
+            let at = transfer::Stand { k, map: &self.map, reduce: &self.reduce, block };
+            // SAFETY: the caller's promise.
+            unsafe { transfer::load_block(dtype, self.bases.0[a], access, at, n, reg) };
+            return Ok(reg);
+        }
         let size = width(dtype);
         let mut direct: *mut u8 = std::ptr::null_mut();
         runs(access, k, &self.map, &self.reduce, block, n, |run: Run, i| {
@@ -146,19 +157,19 @@ impl Task<'_> {
             // SAFETY: the caller's promise.
             unsafe {
                 match source {
-                    Source::Iota => transfer::iota(run, dst),
+                    Source::Iota => sources::iota(run, dst),
                     Source::Rand { seed, stream } => {
                         let (seed, stream) = (self.params[seed].i64() as u64, self.params[stream].i64() as u64);
-                        transfer::uniform(dtype, run, stream, seed, dst);
+                        sources::uniform(dtype, run, stream, seed, dst);
                     }
                     Source::Arg(a) if !access.lookup.is_empty() => {
-                        let mut lookups = smallvec::SmallVec::<[(*const i64, isize, usize); 2]>::new();
+                        let mut lookups = smallvec::SmallVec::<[sources::Lookup; 2]>::new();
                         for l in &access.lookup {
                             let index = self.operand(l.value, col).cast::<i64>();
                             let index = if k.insts[l.value].level == Level::Uniform { index } else { index.add(i) };
                             lookups.push((index, l.stride, l.size));
                         }
-                        transfer::gather(dtype, self.bases.0[a], run, &lookups, dst)?;
+                        sources::gather(dtype, self.bases.0[a], run, &lookups, dst)?;
                     }
                     Source::Arg(a) => {
                         let base = self.bases.0[a];

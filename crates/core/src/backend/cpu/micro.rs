@@ -87,6 +87,8 @@ pub enum Micro {
     Fill(Val, usize, DType),
     /// A strided or converting load.
     Load(Val, usize, DType),
+    /// A line of a tile that is turned at once.
+    Turned(Val, usize),
     /// A load line by line; where all lines are the same one, done when it is another than before.
     Lines(Val, usize, DType),
     /// An elementwise function.
@@ -140,6 +142,7 @@ impl std::fmt::Debug for Micro {
             Micro::Point(v, c) => write!(f, "%{v} = point {c}"),
             Micro::Fill(v, c, _) => write!(f, "%{v} = fill {c}"),
             Micro::Load(v, c, _) => write!(f, "%{v} = load {c}"),
+            Micro::Turned(v, c) => write!(f, "%{v} = turned {c}"),
             Micro::Lines(v, c, _) => write!(f, "%{v} = lines {c}"),
             Micro::Call { v, .. } => write!(f, "%{v} = call"),
             Micro::Cast { v, .. } => write!(f, "%{v} = cast"),
@@ -218,6 +221,8 @@ pub struct Compiler<'a> {
     pub direct: &'a [Option<Val>],
     /// Row values that elements read.
     pub spread: &'a [bool],
+    /// Operands that come as tiles.
+    pub tiled: &'a [bool],
 }
 
 impl Compiler<'_> {
@@ -318,6 +323,7 @@ impl Compiler<'_> {
 
     fn load(&self, v: Val, c: usize, dtype: DType) -> Micro {
         match self.cursors.all[c].step {
+            _ if self.tiled[v] => Micro::Turned(v, c),
             _ if self.cursors.all[c].lines.is_some() => Micro::Lines(v, c, dtype),
             0 => Micro::Fill(v, c, dtype),
             1 if dtype == dtype.compute() => Micro::Point(v, c),

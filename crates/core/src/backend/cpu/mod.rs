@@ -1,6 +1,7 @@
 //! The CPU: kernels interpreted in SIMD blocks, a caching allocator, and the numerics crate for the rest.
 
 mod attention16;
+mod convert;
 mod copy;
 mod exec;
 mod fold;
@@ -20,6 +21,8 @@ mod pool;
 mod program;
 mod reduce;
 mod runs;
+mod sources;
+mod tiles;
 mod transfer;
 mod whole;
 

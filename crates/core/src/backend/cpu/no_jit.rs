@@ -59,6 +59,8 @@ pub struct Context<'a> {
     pub cached: &'a [bool],
     /// Values that are the same along a block.
     pub still: &'a [bool],
+    /// The addresses that calls use.
+    pub cursors: &'a [Cursor],
 }
 
 /// The list as it is.
@@ -93,6 +95,11 @@ pub struct Whole {
 impl Whole {
     /// Nobody asks.
     pub fn light(&self) -> bool {
+        false
+    }
+
+    /// Nobody asks.
+    pub fn takes(&self, _: impl Fn(Val) -> i64) -> bool {
         false
     }
 

@@ -11,12 +11,12 @@
 use super::{
     jit,
     micro::{self, Blocks, Compiler, Cursor, Micro},
-    nest,
+    nest, tiles,
     whole::{Functions, Made},
 };
 use crate::{
     DType,
-    kernel::{InstKind, Kernel, Level, Val, collapse},
+    kernel::{InstKind, Kernel, Level, Val, collapse, turned},
 };
 
 /// Elements a block: long enough to hide the dispatch, and as short as it takes for all registers to stay in a part of
@@ -107,6 +107,8 @@ pub struct Program {
     pub nests: Option<Vec<nest::Nest>>,
     /// Functions of machine code for parts of it.
     pub functions: Functions,
+    /// Whether operands come as tiles, and units in their order.
+    pub tiles: bool,
     /// Set where the whole kernel is a transposing copy.
     pub transposition: Option<super::copy::Transposition>,
 }
@@ -128,6 +130,7 @@ impl Program {
     /// First map point of a unit, and how many it has.
     pub fn points_of(&self, unit: usize) -> (usize, usize) {
         match self.style {
+            Style::Columns if self.tiles => tiles::points_of(&self.kernel.map, self.unit, unit),
             Style::Columns => {
                 let per = self.inner.div_ceil(self.unit);
                 let from = unit % per * self.unit;
@@ -140,6 +143,13 @@ impl Program {
     /// Prepares a verified kernel.
     pub fn new(kernel: &Kernel) -> Program {
         let kernel = collapse(kernel);
+        let kernel = match super::copy::Transposition::of(&kernel) {
+            Some(_) => kernel,
+            None => turned(&kernel).unwrap_or(kernel),
+        };
+        if let Some(arranged) = tiles::arranged(&kernel) {
+            return Program::with(arranged, tiles::LINES);
+        }
         let lines = [kernel.map.last(), kernel.reduce.last()];
         if lines.iter().flatten().any(|line| (NEST_LINE..LONG_LINE).contains(line)) {
             // One line a block costs little where nothing but loops runs for it, and nothing is copied.
@@ -232,7 +242,16 @@ impl Program {
         .max(1);
         let cursors = micro::cursors(&kernel, style, blocks);
         let direct = direct(&kernel, &cached);
-        let compiler = Compiler { k: &kernel, cursors: &cursors, cached: &cached, direct: &direct, spread: &spread };
+        let tiled = tiles::tiled(&kernel, &cursors);
+        let tiles = tiled.contains(&true);
+        let compiler = Compiler {
+            k: &kernel,
+            cursors: &cursors,
+            cached: &cached,
+            direct: &direct,
+            spread: &spread,
+            tiled: &tiled,
+        };
         let own = micro::persistent(&kernel, &cursors);
         let in_memory: Vec<bool> = (0..n).map(|v| compiler.in_memory(v)).collect();
         for pass in &mut passes {
@@ -248,7 +267,7 @@ impl Program {
         }
         let mut loops = vec![];
         let still = jit::still(&kernel, style, &micro::filled(&kernel, &cursors));
-        let context = jit::Context { k: &kernel, style, cached: &cached, still: &still };
+        let context = jit::Context { k: &kernel, style, cached: &cached, still: &still, cursors: &cursors.all };
         let ahead = micro::prefetches(&kernel, style, &cursors, &passes);
         for (pass, ahead) in passes.iter_mut().zip(&ahead) {
             pass.calls = jit::with_loops(&context, &pass.plain, ahead, &mut loops);
@@ -271,12 +290,13 @@ impl Program {
             Blocks::Along | Blocks::Across => unit,
         }
         .min(inner);
+        let unit = if tiles { unit.min(tiles::WIDTH) } else { unit };
         let block = unit.next_multiple_of(16);
         let block = if style == Style::Rows && blocks != Blocks::Along { unit } else { block };
         let unit = if style == Style::Rows { 1 } else { unit };
         // Loops read one vector of what is the same all along, and the way to lane zero is shorter than 64.
         let width_of = (0..n).map(|v| if called[v] { block } else { block.min(64) }).collect();
-        let (slot, scratch) = registers(&kernel, &passes, &cached, &own, &in_memory, cols, block);
+        let (slot, scratch) = registers(&kernel, &passes, &cached, (&own, &tiled), &in_memory, cols, block);
         let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
         let transposition = super::copy::Transposition::of(&kernel);
         let reseek =
@@ -298,7 +318,7 @@ impl Program {
             // Loops take a row's numbers one by one: nothing is spread, and the numbers come from loops of one element.
             let kept = vec![true; n];
             let still: Vec<bool> = kernel.insts.iter().map(|i| i.level == Level::Uniform).collect();
-            let context = jit::Context { k: &kernel, style, cached: &kept, still: &still };
+            let context = jit::Context { k: &kernel, style, cached: &kept, still: &still, cursors: &cursors };
             for pass in &mut passes {
                 for calls in [&mut pass.row_calls, &mut pass.row_calls_only] {
                     calls.retain(|m| !matches!(m, Micro::Spread(..)));
@@ -327,6 +347,7 @@ impl Program {
             direct,
             nests,
             functions,
+            tiles,
             transposition,
             kernel,
         }
@@ -453,6 +474,7 @@ fn touched(k: &Kernel, passes: &[Pass], loops: &[jit::Loop]) -> (Vec<bool>, Vec<
             | Micro::Cast { v, .. }
             | Micro::Fill(v, ..)
             | Micro::Load(v, ..)
+            | Micro::Turned(v, _)
             | Micro::Lines(v, ..)
             | Micro::Other(v) => {
                 touched[*v] = true;
@@ -472,7 +494,7 @@ fn registers(
     k: &Kernel,
     passes: &[Pass],
     cached: &[bool],
-    own: &[bool],
+    (own, tiled): (&[bool], &[bool]),
     in_memory: &[bool],
     cols: usize,
     block: usize,
@@ -491,6 +513,8 @@ fn registers(
     for v in 0..k.insts.len() {
         if cached[v] {
             slot[v] = take(v, cols.next_multiple_of(block) + 16);
+        } else if tiled[v] {
+            slot[v] = take(v, tiles::LINES * tiles::pitch(block));
         } else if k.insts[v].level < Level::Elem || (computed[v] > 1 && !in_memory[v]) || own[v] {
             slot[v] = take(v, block);
         }
@@ -508,7 +532,12 @@ fn registers(
                 slot[v] = again.unwrap_or_else(|| take(v, block));
             }
             for o in k.operands(v) {
-                let shared = in_memory[o] || k.insts[o].level < Level::Elem || cached[o] || computed[o] > 1 || own[o];
+                let shared = tiled[o]
+                    || in_memory[o]
+                    || k.insts[o].level < Level::Elem
+                    || cached[o]
+                    || computed[o] > 1
+                    || own[o];
                 let w = width(k.insts[o].dtype);
                 if !shared && last[o] == i && !free.contains(&(w, slot[o])) {
                     free.push((w, slot[o]));

@@ -1,6 +1,7 @@
 //! Reductions of a pass: accumulators, lanes and chunks, in the order the kernel lays down.
 
 use super::{
+    convert,
     exec::Task,
     fold::{WIDE, fold},
     program::{Pass, Program, Style, width},
@@ -93,7 +94,7 @@ pub fn combine(p: &Program, pass: &Pass, n: usize, parts: &mut Parts) {
                 unsafe {
                     across(acc, high.as_ptr().cast(), w);
                     if dtype.is_int() {
-                        transfer::wrap(dtype, acc, w);
+                        convert::wrap(dtype, acc, w);
                     }
                 }
             }
@@ -230,7 +231,7 @@ impl Task<'_> {
             }
             std::ptr::copy_nonoverlapping(acc, reg, w * size);
             if dtype.is_int() {
-                transfer::wrap(dtype, reg, w);
+                convert::wrap(dtype, reg, w);
             }
             if p.spreads(v) {
                 transfer::spread(dtype, reg, self.p.width_of[v]);

@@ -23,6 +23,11 @@ impl At {
         dot(strides, &self.0)
     }
 
+    /// The index of an axis.
+    pub fn along(&self, axis: usize) -> usize {
+        self.0[axis]
+    }
+
     /// Point number `l` in row-major order.
     #[inline]
     pub fn set(&mut self, dims: &[usize], mut l: usize) {
@@ -54,8 +59,18 @@ fn dot(c: &[isize], at: &[usize]) -> isize {
     c.iter().zip(at).map(|(c, &i)| c * i as isize).sum()
 }
 
+/// Whether a block of `n` stays in its line.
+pub fn one_line(k: &Kernel, map: &At, reduce: &At, block: Block, n: usize) -> bool {
+    let (dims, at) = match block {
+        Block::Map => (&k.map, map),
+        Block::Reduce => (&k.reduce, reduce),
+        Block::Point => return true,
+    };
+    dims.last().is_none_or(|&inner| n <= inner - at.0[dims.len() - 1])
+}
+
 /// Calls `f` with each run of a block's addresses and its place in the block.
-#[inline]
+#[inline(always)]
 pub fn runs(
     access: &Access,
     k: &Kernel,
@@ -83,17 +98,15 @@ pub fn runs(
     if n <= left && access.bounds.is_empty() {
         return f(Run { start, step, len: n, lo: 0, hi: n }, 0);
     }
-    // Several runs, or padding: walk the axes like an odometer.
+    // Several runs, or padding: walk the axes like an odometer. Addresses and bounds move along with it.
     let mut index: SmallVec<[usize; 8]> = at.0.clone();
-    let moved = |c: &[isize], index: &[usize]| -> isize {
-        index.iter().zip(&at.0).zip(&c[first..]).map(|((&i, &a), c)| (i as isize - a as isize) * c).sum()
-    };
-    let mut done = 0;
-    while done < n {
-        let len = (inner - index[rest.len()]).min(n - done);
-        let mut run = Run { start: start + moved(&access.strides, &index), step, len, lo: 0, hi: len };
-        for b in &access.bounds {
-            let value = bound_at(b, rm, map, reduce) + moved(&b.coefs, &index);
+    let (mut start, mut done) = (start, 0);
+    let mut values: SmallVec<[isize; 4]> = access.bounds.iter().map(|b| bound_at(b, rm, map, reduce)).collect();
+    loop {
+        let along = index[rest.len()];
+        let len = (inner - along).min(n - done);
+        let mut run = Run { start, step, len, lo: 0, hi: len };
+        for (b, &value) in access.bounds.iter().zip(&values) {
             let (lo, hi) = inside(b, value, b.coefs[last], len);
             run.lo = run.lo.max(lo);
             run.hi = run.hi.min(hi);
@@ -102,16 +115,26 @@ pub fn runs(
         run.lo = run.lo.min(run.hi);
         f(run, done)?;
         done += len;
-        index[rest.len()] += len;
-        for d in (1..dims.len()).rev() {
+        if done >= n {
+            return Ok(());
+        }
+        // To the beginning of the next line; an axis that is through goes back to its own.
+        let mut shift = |axis: usize, by: isize| {
+            start += access.strides[axis] * by;
+            values.iter_mut().zip(&access.bounds).for_each(|(v, b)| *v += b.coefs[axis] * by);
+        };
+        index[rest.len()] = 0;
+        shift(last, -(along as isize));
+        for d in (0..rest.len()).rev() {
+            index[d] += 1;
+            shift(first + d, 1);
             if index[d] < dims[d] {
                 break;
             }
             index[d] = 0;
-            index[d - 1] += 1;
+            shift(first + d, -(dims[d] as isize));
         }
     }
-    Ok(())
 }
 
 fn bound_at(b: &Bound, rm: usize, map: &At, reduce: &At) -> isize {
@@ -125,6 +148,7 @@ fn inside(b: &Bound, first: isize, step: isize, len: usize) -> (usize, usize) {
     match step {
         0 if (b.lo..b.hi).contains(&first) => (0, len),
         0 => (0, 0),
+        1 => (clamp(b.lo - first), clamp(b.hi - first)),
         s if s > 0 => (clamp(ceil(b.lo - first, s)), clamp(ceil(b.hi - first, s))),
         // Walking down: first - i |s| < hi, first - i |s| >= lo.
         s => (clamp((first - b.hi).div_euclid(-s) + 1), clamp((first - b.lo).div_euclid(-s) + 1)),

@@ -8,7 +8,7 @@ use super::{
     program::{Pass, Program, Style},
     reduce::Parts,
 };
-use crate::kernel::{Kernel, Val};
+use crate::kernel::{InstKind, Kernel, Val};
 
 /// What a function takes for a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,22 @@ pub enum Place {
     Accumulator(usize),
     /// The results of a reduction of a pass, chunk after chunk.
     Part(usize, usize),
+    /// Where a load of positions stands in a table of them, 32 bits each.
+    Positions(Val),
 }
+
+/// How many positions there are in memory: those of the longest row that is done at once.
+pub const POSITIONS: usize = crate::kernel::Order::ROWS.chunk;
+
+static COUNT: [u32; POSITIONS] = {
+    let mut all = [0; POSITIONS];
+    let mut n = 0;
+    while n < POSITIONS {
+        all[n] = n as u32;
+        n += 1;
+    }
+    all
+};
 
 /// The functions of a program.
 #[derive(Debug, Default)]
@@ -120,6 +135,10 @@ impl Task<'_> {
     pub(super) unsafe fn whole_units(&mut self, u: usize, to: usize) -> usize {
         let p = self.p;
         let Some(w) = &p.functions.units else { return 0 };
+        // SAFETY: a uniform value of 64 bits has a register of as many.
+        if !w.takes(|v| unsafe { *(self.m.ptr[v] as *const i64) }) {
+            return 0;
+        }
         let (m0, n) = p.points_of(u);
         let map = &p.kernel.map;
         let axis = |back: usize| map.len().checked_sub(back).map_or(1, |a| map[a]).max(1);
@@ -180,13 +199,19 @@ impl Task<'_> {
         let base = (self.m.scratch.as_ptr() as usize).next_multiple_of(64);
         let reduce = p.kernel.map.len();
         let step = |c: &Cursor| c.strides.get(reduce).copied().unwrap_or(0) * c.size * from as isize;
-        let m = &mut self.m;
+        let (m, map) = (&mut self.m, &self.map);
         let mut at = |place: &Place| match *place {
             Place::Cursor(c, bytes) => m.row[c].wrapping_add_signed(step(&p.cursors[c]) + bytes),
             Place::Value(v) => m.ptr[v],
             Place::Register(v) => base + p.slot[v],
             Place::Accumulator(k) => m.acc[k * per..].as_mut_ptr() as usize,
             Place::Part(_, k) => parts[k..].as_mut_ptr() as usize,
+            Place::Positions(v) => {
+                let InstKind::Load { access, .. } = &p.kernel.insts[v].kind else { return 0 };
+                // Functions that count begin at reduce point zero.
+                let at = access.offset + map.dot(&access.strides);
+                COUNT.as_ptr().wrapping_offset(at) as usize
+            }
         };
         let mut table = [0; jit::POINTERS];
         w.places.iter().zip(&mut table[jit::FIRST_PLACE..]).for_each(|(place, to)| *to = at(place));

@@ -30,6 +30,8 @@ pub enum Rm {
     Stream(Gpr, u8),
     /// `[base + rdi + 16 * slot]`: elements of one byte.
     Bytes(Gpr, u8),
+    /// `[base + 2 * rdi + 32 * slot]`: elements of two bytes.
+    Words(Gpr, u8),
     /// `[base + 4 * index]`, one float for all lanes.
     Broadcast(Gpr, u8),
 }
@@ -87,6 +89,28 @@ pub const BLEND: Op = Op(Map::M38, 1, 0x65);
 pub const BROADCAST: Op = Op(Map::M38, 1, 0x18);
 /// Sixteen bytes to sixteen lanes.
 pub const WIDEN_BYTES: Op = Op(Map::M38, 1, 0x31);
+/// The same with their signs.
+pub const WIDEN_SIGNED_BYTES: Op = Op(Map::M38, 1, 0x21);
+/// Sixteen words to sixteen lanes.
+pub const WIDEN_WORDS: Op = Op(Map::M38, 1, 0x33);
+/// The same with their signs.
+pub const WIDEN_SIGNED_WORDS: Op = Op(Map::M38, 1, 0x23);
+/// The lowest bytes of sixteen lanes to memory.
+pub const NARROW_BYTES: Op = Op(Map::M38, 2, 0x31);
+/// The lower words of sixteen lanes to memory.
+pub const NARROW_WORDS: Op = Op(Map::M38, 2, 0x33);
+/// Sixteen floats of 16 bits.
+pub const FROM_HALF: Op = Op(Map::M38, 1, 0x13);
+/// Integers to floats.
+pub const TO_FLOAT: Op = Op(Map::M0F, 0, 0x5b);
+/// Integer difference of lanes.
+pub const SUB_I32: Op = Op(Map::M0F, 1, 0xfa);
+/// Integer product of lanes.
+pub const MUL_I32: Op = Op(Map::M38, 1, 0x40);
+/// The smaller integer.
+pub const MIN_I32: Op = Op(Map::M38, 1, 0x39);
+/// The larger integer.
+pub const MAX_I32: Op = Op(Map::M38, 1, 0x3d);
 /// Mask of the lanes where both have a bit.
 pub const TEST: Op = Op(Map::M38, 1, 0x27);
 /// Quarters of both operands, by an immediate.
@@ -94,7 +118,10 @@ const QUARTERS: Op = Op(Map::M3A, 1, 0x23);
 /// Lanes within quarters, by an immediate.
 const WITHIN: Op = Op(Map::M3A, 1, 0x04);
 const COMPARE: Op = Op(Map::M0F, 0, 0xc2);
-/// With an immediate count: extension 6 shifts left, 4 right with the sign.
+const COMPARE_I32: Op = Op(Map::M3A, 1, 0x1f);
+const TO_HALF: Op = Op(Map::M3A, 1, 0x1d);
+const ROUND: Op = Op(Map::M3A, 1, 0x08);
+/// With an immediate count: extension 6 shifts left, 4 right with the sign, 2 right without.
 const SHIFT: Op = Op(Map::M0F, 1, 0x72);
 
 /// Under which mask an instruction writes.
@@ -126,7 +153,7 @@ impl Asm {
         let Op(map, pp, opcode) = op;
         let (x, b3, bcst) = match b {
             Rm::Reg(r) => (r >> 4 & 1, r >> 3 & 1, 0),
-            Rm::Stream(g, _) | Rm::Bytes(g, _) => (0, g.0 >> 3, 0),
+            Rm::Stream(g, _) | Rm::Bytes(g, _) | Rm::Words(g, _) => (0, g.0 >> 3, 0),
             // Instructions of one float have a scalar operand: no bit for it.
             Rm::Broadcast(g, _) => (0, g.0 >> 3, (op != BROADCAST && op != MOV_ONE) as u8),
         };
@@ -145,6 +172,7 @@ impl Asm {
             // Displacements of one byte count in operand sizes.
             Rm::Stream(g, slot) => (g, 0b10 << 3 | RDI.0, slot),
             Rm::Bytes(g, slot) => (g, RDI.0, slot),
+            Rm::Words(g, slot) => (g, 0b01 << 3 | RDI.0, slot),
             Rm::Broadcast(g, i) => (g, 0b100, i),
         };
         self.code.push(0b01 << 6 | reg << 3 | 0b100);
@@ -158,11 +186,39 @@ impl Asm {
         self.code.push(predicate);
     }
 
-    /// `dst = src << count` (left) or `src >> count` with the sign.
-    pub fn shift(&mut self, left: bool, dst: Zmm, src: Zmm, count: u8) {
+    /// `k = a <predicate> b` of integers, with Intel's numbers of predicates.
+    pub fn compare_i32(&mut self, predicate: u8, k: K, a: Zmm, b: Rm) {
+        self.op(COMPARE_I32, k, a, b, Under::All);
+        self.code.push(predicate);
+    }
+
+    /// `dst = src` shifted by `count` bits, by the number of the opcode's extension.
+    pub fn shift(&mut self, how: u8, dst: Zmm, src: Zmm, count: u8) {
         // The destination sits where other instructions have their first operand.
-        self.op(SHIFT, if left { 6 } else { 4 }, dst, Rm::Reg(src), Under::All);
+        self.op(SHIFT, how, dst, Rm::Reg(src), Under::All);
         self.code.push(count);
+    }
+
+    /// Sixteen floats to 16 bits each, halves to even.
+    pub fn to_half(&mut self, src: Zmm, dst: Rm, under: Under) {
+        self.op(TO_HALF, src, 0, dst, under);
+        self.code.push(0);
+    }
+
+    /// Whole numbers, by Intel's number of the way to round.
+    pub fn round(&mut self, how: u8, dst: Zmm, src: Rm) {
+        self.op(ROUND, dst, 0, src, Under::All);
+        self.code.push(how);
+    }
+
+    /// `dst = a <op> b` of masks, by the opcode.
+    pub fn masks(&mut self, opcode: u8, dst: K, a: K, b: K) {
+        self.code.extend([0xc5, 0x80 | (!a & 0xf) << 3 | 1 << 2, opcode, 0b11 << 6 | dst << 3 | b]);
+    }
+
+    /// `dst = !a` of masks.
+    pub fn mask_not(&mut self, dst: K, a: K) {
+        self.code.extend([0xc5, 0xf8, 0x44, 0b11 << 6 | dst << 3 | a]);
     }
 
     /// `dst = src` with lane `i + far` in the place of lane `i`, for the lanes below `far` (8, 4, 2 or 1).

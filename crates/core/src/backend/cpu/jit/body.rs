@@ -1,6 +1,7 @@
 //! Straight-line code over vectors of 16 floats (and masks), in SSA form.
 
 use super::asm::{self, Op};
+use crate::op::ReduceOp;
 
 /// The number of an operation, and of what it defines.
 pub type V = usize;
@@ -24,18 +25,34 @@ pub enum Vop {
     Sqrt(V),
     /// `a * b + c`, rounded once.
     Fma(V, V, V),
-    /// Bits shifted left or (with the sign) right.
-    Shift(bool, V, u8),
+    /// Elements that take less room in memory, at a pointer of the table.
+    Widen(Form, usize),
+    /// Integers as floats.
+    ToFloat(V),
+    /// Rounded to what 16 bits of half precision hold.
+    Halve(V),
+    /// Rounded to whole numbers, by Intel's number of the way.
+    Round(u8, V),
+    /// Shifted bits.
+    Shift(Direction, V, u8),
     /// A comparison, by Intel's predicate.
     Compare(u8, V, V),
+    /// A comparison of integers.
+    CompareI(u8, V, V),
+    /// Two masks.
+    Masks(Logic, V, V),
     /// Second where the mask is set, third elsewhere.
     Select(V, V, V),
     /// Writes to a pointer of the table.
     Out(usize, V),
+    /// Writes elements that take less room in memory: the lower bits of the lanes, or floats of half precision.
+    Narrow(Form, usize, V),
+    /// Writes a mask as bools; the last is a vector of ones.
+    OutMask(usize, V, V),
     /// Asks for the cache line so many bytes on from a pointer of the table; whether it will be written.
     Prefetch(usize, i32, bool),
-    /// Writes one number to a pointer of the table.
-    OutOne(usize, V),
+    /// Writes one number to a pointer of the table, or to the place after it.
+    OutOne(usize, u8, V),
     /// Writes one number to its place among those given with each run.
     Keep(usize, V),
     /// Adds to (or takes the larger or smaller of) sixteen lanes of an accumulator: a
@@ -46,7 +63,16 @@ pub enum Vop {
 impl Vop {
     /// Whether it defines a value, and does nothing else.
     pub fn defines(&self) -> bool {
-        !matches!(self, Vop::Out(..) | Vop::OutOne(..) | Vop::Keep(..) | Vop::Fold(..) | Vop::Prefetch(..))
+        !matches!(
+            self,
+            Vop::Out(..)
+                | Vop::Narrow(..)
+                | Vop::OutMask(..)
+                | Vop::OutOne(..)
+                | Vop::Keep(..)
+                | Vop::Fold(..)
+                | Vop::Prefetch(..)
+        )
     }
 
     /// Whether it stays the same all along a loop.
@@ -56,8 +82,45 @@ impl Vop {
 
     /// Whether it defines a mask.
     pub fn is_mask(&self) -> bool {
-        matches!(self, Vop::InMask(_) | Vop::Compare(..))
+        matches!(self, Vop::InMask(_) | Vop::Compare(..) | Vop::CompareI(..) | Vop::Masks(..))
     }
+}
+
+/// How memory holds elements that take less room than a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Floats of half precision.
+    Half,
+    /// Words; with their signs.
+    Words(bool),
+    /// Bytes; with their signs.
+    Bytes(bool),
+}
+
+/// Ways to shift, by the extension of the opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the left.
+    Left = 6,
+    /// To the right, with the sign.
+    Right = 4,
+    /// To the right, zeros from the left.
+    Logical = 2,
+}
+
+/// Operations on masks, by their opcodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logic {
+    /// Both.
+    And = 0x41,
+    /// Either.
+    Or = 0x45,
+    /// One of them.
+    Xor = 0x47,
+    /// Both or none.
+    Xnor = 0x46,
+    /// Not the first.
+    Not = 0x44,
 }
 
 /// Operations of two vectors.
@@ -83,6 +146,14 @@ pub enum Arith {
     Xor,
     /// Integers.
     AddI,
+    /// Integers.
+    SubI,
+    /// Integers.
+    MulI,
+    /// Integers.
+    MinI,
+    /// Integers.
+    MaxI,
     /// The first times two to the power of the second (a whole number), rounded once.
     Scale,
 }
@@ -92,19 +163,47 @@ pub enum Arith {
 pub enum Folding {
     /// Sum.
     Sum,
+    /// Product.
+    Prod,
     /// The larger; a NaN stays.
     Max,
     /// The smaller; a NaN stays.
     Min,
+    /// The larger integer.
+    MaxI,
+    /// The smaller integer.
+    MinI,
 }
 
 impl Folding {
-    /// What accumulators begin with.
-    pub fn start(self) -> f32 {
+    /// That of a kernel's reduction.
+    pub fn of(op: ReduceOp) -> Folding {
+        match op {
+            ReduceOp::Sum => Folding::Sum,
+            ReduceOp::Prod => Folding::Prod,
+            ReduceOp::Max => Folding::Max,
+            ReduceOp::Min => Folding::Min,
+        }
+    }
+
+    /// The same for integers, where lanes hold them.
+    pub fn of_integers(op: ReduceOp) -> Option<Folding> {
+        match op {
+            ReduceOp::Max => Some(Folding::MaxI),
+            ReduceOp::Min => Some(Folding::MinI),
+            ReduceOp::Sum | ReduceOp::Prod => None,
+        }
+    }
+
+    /// The bits that accumulators begin with.
+    pub fn start(self) -> u32 {
         match self {
-            Folding::Sum => 0.0,
-            Folding::Max => f32::NEG_INFINITY,
-            Folding::Min => f32::INFINITY,
+            Folding::Sum => 0,
+            Folding::Prod => 1f32.to_bits(),
+            Folding::Max => f32::NEG_INFINITY.to_bits(),
+            Folding::Min => f32::INFINITY.to_bits(),
+            Folding::MaxI => i32::MIN as u32,
+            Folding::MinI => i32::MAX as u32,
         }
     }
 }
@@ -123,6 +222,10 @@ impl Arith {
             Arith::Or => asm::OR,
             Arith::Xor => asm::XOR,
             Arith::AddI => asm::ADD_I32,
+            Arith::SubI => asm::SUB_I32,
+            Arith::MulI => asm::MUL_I32,
+            Arith::MinI => asm::MIN_I32,
+            Arith::MaxI => asm::MAX_I32,
             Arith::Scale => asm::SCALE,
         }
     }
@@ -176,12 +279,26 @@ impl Body {
     /// The values an operation reads.
     pub fn operands(op: &Vop) -> Vec<V> {
         match *op {
-            Vop::In(_) | Vop::At(_) | Vop::Invariant(_) | Vop::InMask(_) | Vop::Const(_) | Vop::Prefetch(..) => vec![],
-            Vop::Two(_, a, b) | Vop::Compare(_, a, b) => vec![a, b],
+            Vop::In(_)
+            | Vop::Widen(..)
+            | Vop::At(_)
+            | Vop::Invariant(_)
+            | Vop::InMask(_)
+            | Vop::Const(_)
+            | Vop::Prefetch(..) => vec![],
+            Vop::Two(_, a, b)
+            | Vop::Compare(_, a, b)
+            | Vop::CompareI(_, a, b)
+            | Vop::Masks(_, a, b)
+            | Vop::OutMask(_, a, b) => vec![a, b],
             Vop::Sqrt(a)
+            | Vop::ToFloat(a)
+            | Vop::Halve(a)
+            | Vop::Round(_, a)
             | Vop::Shift(_, a, _)
             | Vop::Out(_, a)
-            | Vop::OutOne(_, a)
+            | Vop::Narrow(_, _, a)
+            | Vop::OutOne(_, _, a)
             | Vop::Keep(_, a)
             | Vop::Fold(_, _, a) => vec![a],
             Vop::Fma(a, b, c) | Vop::Select(a, b, c) => vec![a, b, c],

@@ -13,13 +13,29 @@ pub struct Whole {
     pub(super) pool: Vec<u32>,
     /// Where its pointers begin.
     pub places: Vec<Place>,
-    /// Numbers that it is given: their places in the pool, and the values.
-    pub given: Vec<(usize, Val)>,
+    /// Numbers that it is given: their places in the pool, the values, and what they are.
+    pub given: Vec<(usize, Val, Given)>,
     /// What a row is.
     pub over: Over,
     /// Elements of a row.
     pub n: usize,
 }
+
+/// What a number is that a function is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// 32 bits.
+    Bits,
+    /// A position in 64 bits, or the largest number of them for none.
+    Position,
+    /// 64 bits, at most [`SMALL`].
+    Small,
+}
+
+/// The 32 bits that stand for the largest number of 64.
+pub const NOWHERE: u32 = i32::MAX as u32;
+/// The largest number of 64 bits that takes part in arithmetic with positions.
+pub const SMALL: i64 = 1 << 20;
 
 /// Where the places begin in a function's table.
 pub const FIRST_PLACE: usize = sections::FIRST;
@@ -38,6 +54,15 @@ impl Whole {
         self.places.len() < asm::POINTERS.len()
     }
 
+    /// Whether it can work with the numbers of 64 bits that it would be given.
+    pub fn takes(&self, number: impl Fn(Val) -> i64) -> bool {
+        self.given.iter().all(|&(_, v, kind)| match kind {
+            Given::Bits => true,
+            Given::Position => matches!(number(v), i64::MAX) || (0..NOWHERE as i64).contains(&number(v)),
+            Given::Small => (-SMALL..=SMALL).contains(&number(v)),
+        })
+    }
+
     /// Runs over `count` rows, one or more. The table holds the addresses of the first; `number` gives the bits of a
     /// value.
     ///
@@ -46,7 +71,10 @@ impl Whole {
     pub unsafe fn call(&self, table: &mut [usize; POINTERS], number: impl Fn(Val) -> u32, count: usize) {
         let mut pool = [0u32; NUMBERS];
         pool[..self.pool.len()].copy_from_slice(&self.pool);
-        self.given.iter().for_each(|&(n, v)| pool[n] = number(v));
+        for &(n, v, kind) in &self.given {
+            let x = number(v);
+            pool[n] = if kind == Given::Position && x == i64::MAX as u32 { NOWHERE } else { x };
+        }
         table[sections::POOL] = pool.as_mut_ptr() as usize;
         table[sections::MASK] = sections::mask(self.n);
         // SAFETY: the caller's promise; the function writes to its table and pool, which are borrowed mutably.

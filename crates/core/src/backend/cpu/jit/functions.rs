@@ -1,7 +1,8 @@
 //! The elementwise rows that a loop can hold, as vector operations: the same operations in the same order as the scalar
 //! functions of `gradus-math`, so the same bits. A test compares them over all kinds of floats.
 
-use super::body::{Arith, Body, V, Vop};
+use super::body::{Arith, Body, Direction, V, Vop};
+use crate::op::ReduceOp;
 use gradus_math::f32::coefficients as co;
 
 const LT: u8 = 0x11;
@@ -9,7 +10,8 @@ const LE: u8 = 0x12;
 const GT: u8 = 0x1e;
 const GE: u8 = 0x1d;
 const EQ: u8 = 0;
-const NE: u8 = 4;
+/// Not equal, or not comparable.
+pub const NE: u8 = 4;
 const UNORDERED: u8 = 3;
 const SIGN: u32 = 0x8000_0000;
 
@@ -43,6 +45,11 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
             let m = b.push(Vop::Compare(LE, x[0], zero));
             b.push(Vop::Select(m, zero, x[0]))
         }
+        // Intel's ways: down, up, to zero, to the nearest with halves to even; no exceptions.
+        "floor" => b.push(Vop::Round(9, x[0])),
+        "ceil" => b.push(Vop::Round(10, x[0])),
+        "trunc" => b.push(Vop::Round(11, x[0])),
+        "round" => b.push(Vop::Round(8, x[0])),
         "fma" => b.push(Vop::Fma(x[0], x[1], x[2])),
         "eq" => compare(b, EQ),
         "ne" => compare(b, NE),
@@ -54,19 +61,38 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "exp" => exp(b, x[0]),
         "sigmoid" => sigmoid(b, x[0]),
         "tanh" => tanh(b, x[0]),
+        "expm1" => expm1(b, x[0]),
+        "log" => log(b, x[0]),
+        "erf" => erf(b, x[0]),
         _ => return None,
     })
 }
 
 /// Whether [`row`] knows a name.
+#[cfg(test)]
 pub fn knows(name: &str) -> bool {
     row(&mut Body::default(), name, &[0, 0, 0]).is_some()
 }
 
+/// One more element for an accumulator.
+pub fn fold(b: &mut Body, op: ReduceOp, acc: V, x: V) -> V {
+    match op {
+        ReduceOp::Sum => b.two(Arith::Add, acc, x),
+        ReduceOp::Prod => b.two(Arith::Mul, acc, x),
+        ReduceOp::Max => extreme(b, Arith::Max, acc, x),
+        ReduceOp::Min => extreme(b, Arith::Min, acc, x),
+    }
+}
+
 /// `a > b || a.is_nan() ? a : b` and its mirror image.
 pub fn extreme(b: &mut Body, op: Arith, x: V, y: V) -> V {
-    let (m, nan) = (b.two(op, x, y), b.push(Vop::Compare(UNORDERED, x, x)));
+    let (m, nan) = (b.two(op, x, y), is_nan(b, x));
     b.push(Vop::Select(nan, x, m))
+}
+
+/// Where NaN.
+pub fn is_nan(b: &mut Body, x: V) -> V {
+    b.push(Vop::Compare(UNORDERED, x, x))
 }
 
 fn abs(b: &mut Body, x: V) -> V {
@@ -131,16 +157,101 @@ fn tanh(b: &mut Body, x: V) -> V {
     let q = poly(b, r, &co::EXPM1);
     let square = b.two(Arith::Mul, r, r);
     let p = b.push(Vop::Fma(square, q, r));
-    let bias = b.push(Vop::Const(127));
-    let s = b.two(Arith::AddI, k, bias);
-    let s = b.push(Vop::Shift(true, s, 23));
+    let s = power_of_two(b, k);
     let less = b.two(Arith::Sub, s, one);
     let e = b.push(Vop::Fma(p, s, less));
     let below = b.two(Arith::Add, e, two);
     let big = b.two(Arith::Div, e, below);
     let m = b.push(Vop::Compare(LT, a, edge));
     let y = b.push(Vop::Select(m, small, big));
+    copysign(b, y, x)
+}
+
+/// `2^n` from the bits of `n + MAGIC`.
+fn power_of_two(b: &mut Body, k: V) -> V {
+    let bias = b.push(Vop::Const(127));
+    let s = b.two(Arith::AddI, k, bias);
+    b.push(Vop::Shift(Direction::Left, s, 23))
+}
+
+/// The magnitude of one, the sign of the other.
+fn copysign(b: &mut Body, y: V, x: V) -> V {
     let (sign, rest) = (b.push(Vop::Const(SIGN)), b.push(Vop::Const(!SIGN)));
     let (magnitude, sign) = (b.two(Arith::And, y, rest), b.two(Arith::And, x, sign));
     b.two(Arith::Or, magnitude, sign)
+}
+
+fn expm1(b: &mut Body, x: V) -> V {
+    let (low, high, one, half, two, least) =
+        (b.number(-20.0), b.number(89.0), b.number(1.0), b.number(0.5), b.number(2.0), b.number(1e-10));
+    let c = b.two(Arith::Max, low, x);
+    let c = b.two(Arith::Min, high, c);
+    let (k, r) = reduce(b, c);
+    let q = poly(b, r, &co::EXPM1);
+    let square = b.two(Arith::Mul, r, r);
+    let p = b.push(Vop::Fma(square, q, r));
+    let k = b.two(Arith::Sub, k, one);
+    let s = power_of_two(b, k);
+    let less = b.two(Arith::Sub, s, half);
+    let y = b.push(Vop::Fma(p, s, less));
+    let y = b.two(Arith::Mul, two, y);
+    let a = abs(b, x);
+    let m = b.push(Vop::Compare(LT, a, least));
+    b.push(Vop::Select(m, x, y))
+}
+
+fn log(b: &mut Body, x: V) -> V {
+    let (least, up, down, zero) = (b.number(f32::MIN_POSITIVE), b.number(33_554_432.0), b.number(-25.0), b.number(0.0));
+    let tiny = b.push(Vop::Compare(LT, x, least));
+    let scaled = b.two(Arith::Mul, x, up);
+    let xs = b.push(Vop::Select(tiny, scaled, x));
+    let e0 = b.push(Vop::Select(tiny, down, zero));
+    let root = b.push(Vop::Const(0x3f35_04f3));
+    let ei = b.two(Arith::SubI, xs, root);
+    let ei = b.push(Vop::Shift(Direction::Right, ei, 23));
+    let up = b.push(Vop::Shift(Direction::Left, ei, 23));
+    let (f, one) = (b.two(Arith::SubI, xs, up), b.number(1.0));
+    let f = b.two(Arith::Sub, f, one);
+    let e = b.push(Vop::ToFloat(ei));
+    let e = b.two(Arith::Add, e, e0);
+    let z = b.two(Arith::Mul, f, f);
+    let q = poly(b, f, &co::LN);
+    let cube = b.two(Arith::Mul, z, f);
+    let y = b.two(Arith::Mul, cube, q);
+    let (high, low, half) = (b.number(co::LN2_SPLIT[0]), b.number(co::LN2_SPLIT[1]), b.number(-0.5));
+    let y = b.push(Vop::Fma(e, low, y));
+    let y = b.push(Vop::Fma(z, half, y));
+    let y = b.two(Arith::Add, f, y);
+    let y = b.push(Vop::Fma(e, high, y));
+    // Infinity, what is not above zero, and zero.
+    let (most, nan, least) = (b.number(f32::INFINITY), b.number(f32::NAN), b.number(f32::NEG_INFINITY));
+    let m = b.push(Vop::Compare(EQ, x, most));
+    let y = b.push(Vop::Select(m, x, y));
+    let m = b.push(Vop::Compare(GT, x, zero));
+    let y = b.push(Vop::Select(m, y, nan));
+    let m = b.push(Vop::Compare(EQ, x, zero));
+    b.push(Vop::Select(m, least, y))
+}
+
+fn erf(b: &mut Body, x: V) -> V {
+    let (one, top, edge, magic) = (b.number(1.0), b.number(4.0), b.number(0.925), b.number(co::MAGIC));
+    let a = abs(b, x);
+    let z = b.two(Arith::Mul, a, a);
+    let q = poly(b, z, &co::ERF_SMALL);
+    let small = b.push(Vop::Fma(q, a, a));
+    let c = b.two(Arith::Min, top, a);
+    let p = poly(b, c, &co::ERF_LARGE);
+    let k = b.two(Arith::Sub, magic, p);
+    let n = b.two(Arith::Sub, k, magic);
+    let sign = b.push(Vop::Const(SIGN));
+    let minus = b.two(Arith::Xor, p, sign);
+    let r = b.two(Arith::Sub, minus, n);
+    let q = poly(b, r, &co::EXP2);
+    let t = b.push(Vop::Fma(q, r, one));
+    let t = b.two(Arith::Xor, t, sign);
+    let s = power_of_two(b, k);
+    let big = b.push(Vop::Fma(t, s, one));
+    let m = b.push(Vop::Compare(LT, a, edge));
+    let y = b.push(Vop::Select(m, small, big));
+    copysign(b, y, x)
 }

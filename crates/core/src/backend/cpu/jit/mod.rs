@@ -14,20 +14,22 @@ mod build;
 mod function;
 mod functions;
 mod memory;
+mod positions;
 mod sections;
+mod values;
 mod whole;
 mod writer;
 
 use super::{
-    micro::{Ahead, Dst, Micro, Src},
-    program::Style,
+    micro::{Ahead, Cursor, Dst, Micro, Src},
+    program::{Style, width},
 };
 use crate::{
     DType,
     kernel::{InstKind, Kernel, Level, Val},
-    op::{ReduceOp, block::Isa},
+    op::block::Isa,
 };
-use body::{Arith, Body, Folding, V, Vop};
+use body::{Body, Folding, V, Vop};
 pub use function::{FIRST_PLACE, Whole};
 use std::collections::HashMap;
 pub use whole::Outline;
@@ -118,6 +120,8 @@ pub struct Context<'a> {
     pub cached: &'a [bool],
     /// Values that are the same along a block.
     pub still: &'a [bool],
+    /// The addresses that calls use.
+    pub cursors: &'a [Cursor],
 }
 
 /// The list with runs of calls replaced by loops, which are added to `loops`.
@@ -168,28 +172,21 @@ impl Context<'_> {
     /// Whether a call can be part of a loop.
     fn fits(&self, m: &Micro) -> bool {
         match m {
-            Micro::Call { v, .. } => match &self.k.insts[*v].kind {
-                InstKind::Ewise(row, vals) => {
-                    let select = row.name == "where";
-                    (self.float(*v) || self.bool(*v))
-                        && vals.iter().enumerate().all(|(n, &x)| self.float(x) || (select && n == 0 && self.bool(x)))
-                        && functions::knows(row.name)
-                }
-                _ => false,
-            },
-            Micro::Cast { types, .. } => *types == (DType::Bool, DType::F32),
-            Micro::Store(_, dtype, _, step) => *dtype == DType::F32 && *step == 1,
-            Micro::Fold { v, .. } => {
-                let InstKind::Reduce(op, _) = self.k.insts[*v].kind else { return false };
-                self.float(*v) && op != ReduceOp::Prod
+            Micro::Call { v, .. } | Micro::Cast { v, .. } => values::knows(self.k, *v),
+            // Integers that are wrapped to their width.
+            Micro::Other(v) => matches!(self.k.insts[*v].kind, InstKind::Ewise(..)) && values::knows(self.k, *v),
+            Micro::Store(_, dtype, _, step) => values::lanes(*dtype).is_some() && *step == 1,
+            Micro::Load(_, c, dtype) => {
+                let cursor = &self.cursors[*c];
+                values::lanes(*dtype).is_some() && cursor.step == 1 && cursor.lines.is_none()
             }
+            Micro::Fold { v, .. } => self.float(*v),
             Micro::Point(..)
             | Micro::Fill(..)
-            | Micro::Load(..)
+            | Micro::Turned(..)
             | Micro::Lines(..)
             | Micro::Spread(..)
-            | Micro::Loop(_)
-            | Micro::Other(_) => false,
+            | Micro::Loop(_) => false,
         }
     }
 
@@ -201,6 +198,7 @@ impl Context<'_> {
             Micro::Point(..)
             | Micro::Fill(..)
             | Micro::Load(..)
+            | Micro::Turned(..)
             | Micro::Lines(..)
             | Micro::Spread(..)
             | Micro::Loop(_) => vec![],
@@ -209,9 +207,14 @@ impl Context<'_> {
 
     fn make(&self, list: &[Micro], run: std::ops::Range<usize>, ahead: &[Ahead]) -> Option<Loop> {
         let calls = list[run.clone()].iter();
-        if calls.filter(|m| matches!(m, Micro::Call { .. } | Micro::Fold { .. })).count()
-            < if ahead.is_empty() { 2 } else { 1 }
-        {
+        let work = |m: &&Micro| !matches!(m, Micro::Store(_, DType::F32, ..) | Micro::Cast { .. });
+        // One pass over memory instead of two.
+        let converts = list[run.clone()].iter().any(|m| match m {
+            Micro::Load(..) => true,
+            Micro::Store(_, dtype, ..) => *dtype != DType::F32,
+            _ => false,
+        });
+        if calls.filter(work).count() < if ahead.is_empty() && !converts { 2 } else { 1 } {
             return None;
         }
         let outside: Vec<Val> = list[..run.start].iter().chain(&list[run.end..]).flat_map(|m| self.reads(m)).collect();
@@ -226,7 +229,7 @@ impl Context<'_> {
         for call in &list[run] {
             m.call(call, &outside)?;
         }
-        for a in ahead {
+        for a in ahead.iter().filter(|a| self.cursors[a.cursor].size == 4) {
             let p = m.pointer(Entry::Memory(a.cursor));
             m.body.push(Vop::Prefetch(p, a.bytes, a.write));
         }
@@ -255,63 +258,67 @@ impl Maker<'_> {
     }
 
     /// An operand: computed in this loop, or loaded.
-    fn operand(&mut self, src: Src) -> V {
+    fn operand(&mut self, src: Src) -> Option<V> {
         if let Some(&v) = self.known.get(&src.v) {
-            return v;
+            return Some(v);
         }
         let v = if self.c.still[src.v] && !self.c.bool(src.v) {
             self.invariants.push(src);
             self.body.invariant()
-        } else {
+        } else if self.c.float(src.v) || self.c.bool(src.v) {
             let p = self.pointer(Entry::Value(src));
             self.body.push(if self.c.bool(src.v) { Vop::InMask(p) } else { Vop::In(p) })
+        } else {
+            return None; // integers have 64 bits outside
         };
         self.known.insert(src.v, v);
-        v
+        Some(v)
     }
 
     fn call(&mut self, m: &Micro, outside: &[Val]) -> Option<()> {
         match m {
             Micro::Call { v, src, dst, .. } => {
-                let InstKind::Ewise(row, vals) = &self.c.k.insts[*v].kind else { return None };
-                let x: Vec<V> = src[..vals.len()].iter().map(|s| self.operand(*s)).collect();
-                let value = functions::row(&mut self.body, row.name, &x)?;
+                let InstKind::Ewise(_, vals) = &self.c.k.insts[*v].kind else { return None };
+                let x = src[..vals.len()].iter().map(|s| self.operand(*s)).collect::<Option<Vec<V>>>()?;
+                let value = values::compute(&mut self.body, self.c.k, *v, &x)?;
                 self.define(*v, value, *dst, outside)
+            }
+            Micro::Other(v) => {
+                let InstKind::Ewise(_, vals) = &self.c.k.insts[*v].kind else { return None };
+                let src =
+                    |v: Val| Src { v, per_col: if self.c.cached[v] { width(self.c.k.insts[v].dtype) } else { 0 } };
+                let srcs: Vec<Src> = vals.iter().map(|&v| src(v)).collect();
+                let per_col = src(*v).per_col;
+                let x = srcs.into_iter().map(|s| self.operand(s)).collect::<Option<Vec<V>>>()?;
+                let value = values::compute(&mut self.body, self.c.k, *v, &x)?;
+                self.define(*v, value, Dst::Register { per_col }, outside)
             }
             Micro::Cast { v, src, dst, .. } => {
-                let mask = self.operand(*src);
-                let (one, zero) = (self.body.number(1.0), self.body.number(0.0));
-                let value = self.body.push(Vop::Select(mask, one, zero));
+                let x = self.operand(*src)?;
+                let value = values::compute(&mut self.body, self.c.k, *v, &[x])?;
                 self.define(*v, value, *dst, outside)
             }
-            Micro::Store(cursor, _, src, _) => {
-                let value = self.operand(*src);
+            Micro::Load(v, cursor, dtype) => {
                 let p = self.pointer(Entry::Memory(*cursor));
-                self.body.push(Vop::Out(p, value));
-                Some(())
+                let value = values::load(&mut self.body, *dtype, p)?;
+                self.define(*v, value, Dst::Register { per_col: 0 }, outside)
+            }
+            Micro::Store(cursor, dtype, src, _) => {
+                let value = self.operand(*src)?;
+                let p = self.pointer(Entry::Memory(*cursor));
+                values::store(&mut self.body, *dtype, p, value)
             }
             Micro::Fold { k, v, src, .. } => {
                 let InstKind::Reduce(op, _) = self.c.k.insts[*v].kind else { return None };
-                let x = self.operand(*src);
+                let x = self.operand(*src)?;
                 let p = self.pointer(Entry::Accumulator(*k));
                 match self.c.style {
                     Style::Rows => {
-                        let how = match op {
-                            ReduceOp::Sum => Folding::Sum,
-                            ReduceOp::Max => Folding::Max,
-                            ReduceOp::Min => Folding::Min,
-                            ReduceOp::Prod => return None,
-                        };
-                        self.body.push(Vop::Fold(how, p, x));
+                        self.body.push(Vop::Fold(Folding::of(op), p, x));
                     }
                     Style::Columns => {
                         let acc = self.body.push(Vop::In(p));
-                        let new = match op {
-                            ReduceOp::Sum => self.body.two(Arith::Add, acc, x),
-                            ReduceOp::Max => functions::extreme(&mut self.body, Arith::Max, acc, x),
-                            ReduceOp::Min => functions::extreme(&mut self.body, Arith::Min, acc, x),
-                            ReduceOp::Prod => return None,
-                        };
+                        let new = functions::fold(&mut self.body, op, acc, x);
                         self.body.push(Vop::Out(p, new));
                     }
                 }
@@ -319,11 +326,10 @@ impl Maker<'_> {
             }
             Micro::Point(..)
             | Micro::Fill(..)
-            | Micro::Load(..)
+            | Micro::Turned(..)
             | Micro::Lines(..)
             | Micro::Spread(..)
-            | Micro::Loop(_)
-            | Micro::Other(_) => None,
+            | Micro::Loop(_) => None,
         }
     }
 
@@ -333,19 +339,17 @@ impl Maker<'_> {
         let escapes = self.c.cached[v] || outside.contains(&v);
         match dst {
             Dst::Memory(cursor) => {
-                if self.c.bool(v) {
-                    return None;
-                }
                 let p = self.pointer(Entry::Memory(cursor));
-                self.body.push(Vop::Out(p, value));
+                values::store(&mut self.body, self.c.k.insts[v].dtype, p, value)?;
                 self.placed.push((v, cursor));
             }
             Dst::Register { .. } if !escapes => {}
-            // A mask cannot leave the loop.
-            Dst::Register { .. } if self.c.bool(v) => return None,
+            // Integers have 64 bits outside.
+            Dst::Register { .. } if !self.c.float(v) && !self.c.bool(v) => return None,
             Dst::Register { per_col } => {
                 let p = self.pointer(Entry::Register(v, per_col));
-                self.body.push(Vop::Out(p, value));
+                let held = if self.c.bool(v) { DType::Bool } else { DType::F32 };
+                values::store(&mut self.body, held, p, value)?;
             }
         }
         Some(())

@@ -143,3 +143,67 @@ fn lanes_are_reduced_in_their_places() {
         }
     }
 }
+
+/// Every type that lanes can hold, loaded, converted to every other and stored: as the interpreter does it.
+#[test]
+fn types_convert_as_outside() {
+    use crate::{
+        DType::{self, *},
+        backend::cpu::{
+            convert,
+            transfer::{self, Run},
+        },
+        kernel::{Inst, InstKind, Kernel, Level, Order},
+    };
+    if !super::available() {
+        return eprintln!("skipped: loops need AVX-512");
+    }
+    let n = 1000 + 37;
+    let bytes: Vec<u8> = (0..4 * n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let truths: Vec<u8> = bytes.iter().map(|b| b & 1).collect();
+    let types = [F32, F16, BF16, I32, I16, I8, U8, Bool];
+    let mut made = 0;
+    for (from, to) in types.iter().flat_map(|&a| types.iter().map(move |&b| (a, b))) {
+        let inst = |kind, dtype| Inst { kind, dtype, level: Level::Elem };
+        let first = inst(InstKind::Param(0), from);
+        let k = Kernel {
+            map: vec![n],
+            reduce: vec![],
+            args: vec![],
+            params: vec![],
+            insts: vec![first, inst(InstKind::Cast(0), to)],
+            order: Order::ROWS,
+        };
+        let mut b = Body::default();
+        let p = b.pointer();
+        let x = super::values::load(&mut b, from, p).expect("a type of lanes");
+        let Some(y) = super::values::compute(&mut b, &k, 1, &[x]) else { continue };
+        let p = b.pointer();
+        super::values::store(&mut b, to, p, y).expect("a type of lanes");
+        made += 1;
+        let source = if from == Bool { &truths } else { &bytes };
+        let (mut got, mut want) = (vec![9u8; 4 * n + 4], vec![9u8; 4 * n + 4]);
+        run(&b, &[source.as_ptr().cast_mut(), got.as_mut_ptr()], n);
+        let (mut loaded, mut cast) = (vec![0u64; n], vec![0u64; n]);
+        let all = Run { start: 0, step: 1, len: n, lo: 0, hi: n };
+        // SAFETY: all arrays hold n elements of the widest type.
+        unsafe {
+            transfer::load(from, source.as_ptr(), all, loaded.as_mut_ptr().cast());
+            convert::cast(from, to, loaded.as_ptr().cast(), cast.as_mut_ptr().cast(), n);
+            transfer::store(to, want.as_mut_ptr(), all, cast.as_ptr().cast());
+        }
+        let nan = |x: &[u8], i: usize| match to {
+            F32 => f32::from_ne_bytes(x[4 * i..][..4].try_into().unwrap()).is_nan(),
+            F16 => half::f16::from_ne_bytes(x[2 * i..][..2].try_into().unwrap()).is_nan(),
+            BF16 => half::bf16::from_ne_bytes(x[2 * i..][..2].try_into().unwrap()).is_nan(),
+            _ => false,
+        };
+        let size = DType::size(to);
+        for i in 0..n {
+            let same = got[i * size..][..size] == want[i * size..][..size] || (nan(&got, i) && nan(&want, i));
+            assert!(same, "{from} to {to} at {i}: {:?} {:?}", &got[i * size..][..size], &want[i * size..][..size]);
+        }
+        assert_eq!(got[n * size..], want[n * size..], "{from} to {to} wrote past the end");
+    }
+    assert!(made >= 40, "{made}");
+}

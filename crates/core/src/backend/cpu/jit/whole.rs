@@ -1,10 +1,11 @@
 //! Kernels as functions over many rows: see [`Whole`].
 
 use super::{
-    body::{Arith, Body, Folding, V, Vop},
-    function::{NUMBERS, Whole},
+    body::{Body, Folding, V, Vop},
+    function::{Given, NUMBERS, Whole},
     functions, memory,
     sections::{self, Section},
+    values,
 };
 use crate::{
     DType,
@@ -48,18 +49,26 @@ impl Outline<'_> {
             moves: vec![],
             numbers: vec![],
             known: HashMap::new(),
+            bounds: HashMap::new(),
+            small: vec![],
+            placed: vec![],
             point: 0,
         };
         for (n, (pass, ahead)) in self.passes.iter().enumerate() {
             m.pass(n, pass, ahead)?;
         }
-        let Maker { sections, places, moves, numbers, .. } = m;
-        if sections.is_empty() || places.len() > MOST_PLACES {
+        let Maker { sections, places, moves, numbers, small, placed, .. } = m;
+        if sections.is_empty() || small.iter().any(|v| placed.contains(v)) || places.len() > MOST_PLACES {
             return None;
         }
         let (code, constants) = sections::assemble(&sections, &moves, numbers.len())?;
         let sealed = memory::Sealed::new(&code)?;
-        let given = numbers.iter().enumerate().filter(|n| n.1.1).map(|(n, v)| (n, v.0)).collect();
+        let kind = |v: Val| match self.k.insts[v].dtype {
+            DType::I64 if small.contains(&v) => Given::Small,
+            DType::I64 => Given::Position,
+            _ => Given::Bits,
+        };
+        let given = numbers.iter().enumerate().filter(|n| n.1.1).map(|(n, v)| (n, v.0, kind(v.0))).collect();
         let pool: Vec<u32> = numbers.iter().map(|_| 0).chain(constants).collect();
         if pool.len() > NUMBERS {
             return None;
@@ -72,21 +81,27 @@ impl Outline<'_> {
     }
 }
 
-struct Maker<'a> {
-    o: &'a Outline<'a>,
-    section: Section,
+pub(super) struct Maker<'a> {
+    pub(super) o: &'a Outline<'a>,
+    pub(super) section: Section,
     sections: Vec<Section>,
     places: Vec<Place>,
     moves: Vec<i32>,
     /// The values in the pool, and whether they are given from outside.
     numbers: Vec<(Val, bool)>,
     known: HashMap<Val, V>,
+    /// Bounds of the magnitudes of positions that are numbers.
+    pub(super) bounds: HashMap<Val, i64>,
+    /// Numbers given from outside that must be small.
+    pub(super) small: Vec<Val>,
+    /// Those that must not be negative.
+    pub(super) placed: Vec<Val>,
     /// The reduce point of a group that is being written.
     point: usize,
 }
 
 impl Maker<'_> {
-    fn body(&mut self) -> &mut Body {
+    pub(super) fn body(&mut self) -> &mut Body {
         &mut self.section.body
     }
 
@@ -100,7 +115,7 @@ impl Maker<'_> {
     }
 
     /// A pointer of the section's body.
-    fn pointer(&mut self, place: Place, bytes: isize) -> Option<usize> {
+    pub(super) fn pointer(&mut self, place: Place, bytes: isize) -> Option<usize> {
         let at = match self.places.iter().position(|p| *p == place) {
             Some(at) => at,
             None => {
@@ -123,17 +138,24 @@ impl Maker<'_> {
         if cursor.lines.is_some() {
             return None;
         }
+        let bytes = self.row_step(&cursor.strides) * cursor.size;
+        let along = cursor.strides.get(self.o.k.map.len()).copied().unwrap_or(0) * cursor.size;
+        let ahead = if let Over::Points(_) = self.o.over { along * self.point as isize } else { 0 };
+        self.pointer(Place::Cursor(c, ahead), bytes)
+    }
+
+    /// Elements from one row of the function to the next, for these steps an axis.
+    pub(super) fn row_step(&self, strides: &[isize]) -> isize {
         let map = self.o.k.map.len();
-        let axis = |n: usize| cursor.strides.get(n).copied().unwrap_or(0) * cursor.size;
-        let bytes = match self.o.over {
-            Over::Rows => map.checked_sub(1).map_or(0, axis),
+        let axis = |n: usize| strides.get(n).copied().unwrap_or(0);
+        let last = map.checked_sub(1).map_or(0, axis);
+        match self.o.over {
+            Over::Rows => last,
             Over::Lines => map.checked_sub(2).map_or(0, axis),
-            Over::Blocks => cursor.step * cursor.size * self.o.n as isize,
+            Over::Blocks => last * self.o.n as isize,
             Over::Chunks => axis(map) * self.o.n as isize,
             Over::Points(group) => axis(map) * group as isize,
-        };
-        let ahead = if let Over::Points(_) = self.o.over { axis(map) * self.point as isize } else { 0 };
-        self.pointer(Place::Cursor(c, ahead), bytes)
+        }
     }
 
     /// The place of a value among the numbers.
@@ -144,7 +166,7 @@ impl Maker<'_> {
         })
     }
 
-    fn invariant(&mut self, v: Val, given: bool) -> V {
+    pub(super) fn invariant(&mut self, v: Val, given: bool) -> V {
         let n = self.number(v, given);
         let body = self.body();
         body.invariants = body.invariants.max(n + 1);
@@ -157,11 +179,14 @@ impl Maker<'_> {
         }
         let inst = &self.o.k.insts[v];
         let (bool, cursor) = (inst.dtype == DType::Bool, self.o.cursors.1[v]);
-        if !bool && !self.o.float(v) {
-            return None;
+        if inst.dtype == DType::I64 {
+            let value = self.position(v)?;
+            self.known.insert(v, value);
+            return Some(value);
         }
+        values::lanes(inst.dtype)?;
         let value = match (inst.level, &inst.kind, self.o.over) {
-            (Level::Uniform, InstKind::Const(x), _) if !bool => self.body().number(x.f64() as f32),
+            (Level::Uniform, InstKind::Const(x), _) if !bool => values::constant(self.body(), *x, inst.dtype)?,
             (Level::Uniform, _, _) if !bool => self.invariant(v, true),
             (Level::Row, InstKind::Load { source: Source::Arg(_), .. }, Over::Rows) if inst.dtype == DType::F32 => {
                 let p = self.cursor(cursor?)?;
@@ -170,24 +195,22 @@ impl Maker<'_> {
             (Level::Row, InstKind::Load { .. }, Over::Rows) => return None,
             (Level::Row, _, Over::Rows) if !bool => self.invariant(v, false),
             (Level::Row, _, Over::Chunks) if !bool => self.invariant(v, true),
-            (Level::Row, _, Over::Points(_)) if !bool => {
+            (Level::Row, _, Over::Points(_)) if self.o.float(v) => {
                 let p = self.pointer(Place::Value(v), 0)?;
                 self.body().push(Vop::In(p))
             }
             (Level::Elem, InstKind::Load { source: Source::Arg(_), .. }, _) => {
                 let c = cursor?;
                 let p = self.cursor(c)?;
-                let vop = match (inst.dtype, self.o.cursors.0[c].step) {
-                    (DType::Bool, 1) => Vop::InMask(p),
-                    (DType::F32, 1) => Vop::In(p),
-                    (DType::F32, 0) => Vop::At(p),
+                match (inst.dtype, self.o.cursors.0[c].step) {
+                    (dtype, 1) => values::load(self.body(), dtype, p)?,
+                    (DType::F32 | DType::I32, 0) => self.body().push(Vop::At(p)),
                     _ => return None,
-                };
-                self.body().push(vop)
+                }
             }
-            (Level::Elem, _, Over::Rows) if self.o.cached[v] && !bool => {
+            (Level::Elem, _, Over::Rows) if self.o.cached[v] => {
                 let p = self.pointer(Place::Register(v), 0)?;
-                self.body().push(Vop::In(p))
+                self.body().push(if bool { Vop::InMask(p) } else { Vop::In(p) })
             }
             _ => return None,
         };
@@ -198,28 +221,11 @@ impl Maker<'_> {
     /// An elementwise function or a conversion.
     fn compute(&mut self, v: Val) -> Option<V> {
         let k = self.o.k;
-        if !self.o.float(v) && k.insts[v].dtype != DType::Bool {
-            return None;
+        let x = k.operands(v).iter().map(|&x| self.operand(x)).collect::<Option<Vec<V>>>()?;
+        if k.insts[v].dtype == DType::I64 || k.operands(v).iter().any(|&o| k.insts[o].dtype == DType::I64) {
+            return self.of_positions(v, &x);
         }
-        match &k.insts[v].kind {
-            InstKind::Ewise(row, vals) => {
-                let x = vals.iter().map(|&x| self.operand(x)).collect::<Option<Vec<V>>>()?;
-                let masks = vals.iter().zip(&x).enumerate();
-                let fit = |(n, (_, x)): (usize, (&Val, &V))| {
-                    (row.name == "where" && n == 0) == self.section.body.ops[*x].is_mask()
-                };
-                if !masks.into_iter().all(fit) {
-                    return None;
-                }
-                functions::row(self.body(), row.name, &x)
-            }
-            InstKind::Cast(x) if k.insts[*x].dtype == DType::Bool && k.insts[v].dtype == DType::F32 => {
-                let mask = self.operand(*x)?;
-                let (one, zero) = (self.body().number(1.0), self.body().number(0.0));
-                Some(self.body().push(Vop::Select(mask, one, zero)))
-            }
-            _ => None,
-        }
+        values::compute(self.body(), k, v, &x)
     }
 
     /// One pass: the row's numbers that become known before it, and its elements.
@@ -234,7 +240,7 @@ impl Maker<'_> {
         for &v in &pass.elems {
             self.elem(v)?;
         }
-        for a in ahead {
+        for a in ahead.iter().filter(|a| self.o.cursors.0[a.cursor].size == 4) {
             let p = self.cursor(a.cursor)?;
             self.body().push(Vop::Prefetch(p, a.bytes, a.write));
         }
@@ -243,7 +249,7 @@ impl Maker<'_> {
             for (k, &v) in pass.reduces.iter().enumerate() {
                 let x = self.invariant(v, false);
                 let p = self.pointer(Place::Part(n, k), 8 * pass.reduces.len() as isize)?;
-                self.body().push(Vop::OutOne(p, x));
+                self.body().push(Vop::OutOne(p, 0, x));
             }
             self.end(None);
         }
@@ -255,19 +261,27 @@ impl Maker<'_> {
         match &self.o.k.insts[v].kind {
             InstKind::Load { .. } => {}
             InstKind::Store { arg, value, .. } => {
-                if self.o.k.args[*arg].dtype != DType::F32 || self.o.k.insts[*value].dtype == DType::Bool {
+                let dtype = self.o.k.args[*arg].dtype;
+                if !matches!(dtype, DType::F32 | DType::I32 | DType::I64) {
                     return None;
                 }
                 let x = self.operand(*value)?;
                 let p = self.cursor(self.o.cursors.1[v]?)?;
-                self.body().push(Vop::OutOne(p, x));
+                if dtype == DType::I64 {
+                    if !self.is_place(*value) {
+                        return None;
+                    }
+                    self.store_position(p, x);
+                } else {
+                    self.body().push(Vop::OutOne(p, 0, x));
+                }
             }
             _ => {
                 let value = self.compute(v)?;
-                if self.o.k.insts[v].dtype == DType::Bool {
-                    return None;
-                }
                 self.known.insert(v, value);
+                if self.o.k.insts[v].dtype == DType::Bool {
+                    return Some(()); // no number: it is for the row's other numbers alone
+                }
                 let number = self.number(v, false);
                 self.body().push(Vop::Keep(number, value));
             }
@@ -282,28 +296,34 @@ impl Maker<'_> {
             InstKind::Load { .. } => {}
             InstKind::Store { value, .. } => self.store(v, *value)?,
             InstKind::Reduce(op, x) => {
-                let how = match op {
-                    ReduceOp::Sum => Folding::Sum,
-                    ReduceOp::Max => Folding::Max,
-                    ReduceOp::Min => Folding::Min,
-                    ReduceOp::Prod => return None,
+                let dtype = k.insts[v].dtype;
+                let how = match values::lanes(dtype) {
+                    Some(values::Lanes::Floats) => Folding::of(*op),
+                    // Accumulators outside have 64 bits.
+                    Some(values::Lanes::Integers) if self.o.over == Over::Rows => Folding::of_integers(*op)?,
+                    None if dtype == DType::I64 && *op == ReduceOp::Min && self.o.over == Over::Rows => {
+                        if !self.is_place(*x) {
+                            return None;
+                        }
+                        Folding::MinI
+                    }
+                    Some(_) | None => return None,
                 };
-                if !self.o.float(*x) || !self.o.float(v) {
+                if k.insts[*x].dtype != dtype {
                     return None;
                 }
                 let (x, number) = (self.operand(*x)?, self.number(v, false));
-                self.body().number(how.start());
+                self.body().push(Vop::Const(how.start()));
                 self.body().push(Vop::Fold(how, number, x));
             }
             _ => {
                 let value = self.compute(v)?;
                 self.known.insert(v, value);
                 if self.o.cached[v] {
-                    if k.insts[v].dtype == DType::Bool {
-                        return None;
-                    }
                     let p = self.pointer(Place::Register(v), 0)?;
-                    self.body().push(Vop::Out(p, value));
+                    // Lanes as they are: nobody else reads them.
+                    let held = if k.insts[v].dtype == DType::Bool { DType::Bool } else { DType::F32 };
+                    values::store(self.body(), held, p, value)?;
                 }
             }
         }
@@ -313,14 +333,13 @@ impl Maker<'_> {
     fn store(&mut self, v: Val, value: Val) -> Option<()> {
         let InstKind::Store { arg, .. } = self.o.k.insts[v].kind else { return None };
         let c = self.o.cursors.1[v]?;
-        let plain = self.o.k.args[arg].dtype == DType::F32 && self.o.cursors.0[c].step == 1;
-        if !plain || self.o.k.insts[value].dtype == DType::Bool {
+        let dtype = self.o.k.args[arg].dtype;
+        if self.o.cursors.0[c].step != 1 || self.o.k.insts[value].dtype != dtype {
             return None;
         }
         let x = self.operand(value)?;
         let p = self.cursor(c)?;
-        self.body().push(Vop::Out(p, x));
-        Some(())
+        values::store(self.body(), dtype, p, x)
     }
 
     /// A group of reduce points of a block of map points: accumulators pass through registers once for all of them.
@@ -345,12 +364,7 @@ impl Maker<'_> {
                     return None;
                 }
                 let x = self.operand(x)?;
-                sums[n] = match op {
-                    ReduceOp::Sum => self.body().two(Arith::Add, sums[n], x),
-                    ReduceOp::Max => functions::extreme(self.body(), Arith::Max, sums[n], x),
-                    ReduceOp::Min => functions::extreme(self.body(), Arith::Min, sums[n], x),
-                    ReduceOp::Prod => return None,
-                };
+                sums[n] = functions::fold(self.body(), op, sums[n], x);
             }
         }
         self.point = 0;

@@ -2,7 +2,7 @@
 
 use super::{
     asm::{self, Asm, Gpr, K, POINTERS, Rm, Under, Zmm},
-    body::{Body, Folding, V, Vop},
+    body::{Body, Folding, Form, Logic, V, Vop},
 };
 
 /// Registers that the straight-line code may use freely; the rest hold accumulators, constants and invariants.
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
     pub fn start_accumulators(&mut self) -> Option<()> {
         for (i, first) in self.accumulators.clone() {
             let Vop::Fold(how, ..) = self.body.ops[i] else { return None };
-            let start = self.constants.iter().find(|c| c.1 == how.start().to_bits())?.0;
+            let start = self.constants.iter().find(|c| c.1 == how.start())?.0;
             self.materialise(start, first);
             for n in 1..4 {
                 self.asm.op(asm::MOV_LOAD, first + n, 0, Rm::Reg(first), Under::All);
@@ -214,12 +214,18 @@ impl<'a> Writer<'a> {
     /// `acc = how(acc, x)`.
     fn fold(&mut self, how: Folding, acc: Zmm, x: Rm, under: Under) -> Option<()> {
         let op = match how {
-            Folding::Sum => {
-                self.asm.op(asm::ADD, acc, acc, x, under);
-                return Some(());
-            }
             Folding::Max => asm::MAX,
             Folding::Min => asm::MIN,
+            Folding::Sum | Folding::Prod | Folding::MaxI | Folding::MinI => {
+                let op = match how {
+                    Folding::Sum => asm::ADD,
+                    Folding::Prod => asm::MUL,
+                    Folding::MaxI => asm::MAX_I32,
+                    _ => asm::MIN_I32,
+                };
+                self.asm.op(op, acc, acc, x, under);
+                return Some(());
+            }
         };
         // What is a NaN already stays one.
         let k = self.free_masks.pop()?;
@@ -266,6 +272,19 @@ impl<'a> Writer<'a> {
                     self.asm.op(asm::MOV_LOAD, r, 0, Rm::Stream(p, slot), zeroing);
                     self.home[i] = Some(r);
                 }
+                Vop::Widen(form, p) => {
+                    let r = self.free.pop()?;
+                    let p = self.pointer(p);
+                    let (op, at) = match form {
+                        Form::Half => (asm::FROM_HALF, Rm::Words(p, slot)),
+                        Form::Words(false) => (asm::WIDEN_WORDS, Rm::Words(p, slot)),
+                        Form::Words(true) => (asm::WIDEN_SIGNED_WORDS, Rm::Words(p, slot)),
+                        Form::Bytes(false) => (asm::WIDEN_BYTES, Rm::Bytes(p, slot)),
+                        Form::Bytes(true) => (asm::WIDEN_SIGNED_BYTES, Rm::Bytes(p, slot)),
+                    };
+                    self.asm.op(op, r, 0, at, zeroing);
+                    self.home[i] = Some(r);
+                }
                 Vop::InMask(p) => {
                     let k = self.free_masks.pop()?;
                     let p = self.pointer(p);
@@ -288,11 +307,29 @@ impl<'a> Writer<'a> {
                     self.asm.op(asm::SQRT, r, 0, x, Under::All);
                     self.home[i] = Some(r);
                 }
-                Vop::Shift(left, a, count) => {
+                Vop::ToFloat(a) | Vop::Round(_, a) => {
+                    let x = self.rm(a)?;
+                    self.release(i);
+                    let r = self.free.pop()?;
+                    match self.body.ops[i] {
+                        Vop::Round(how, _) => self.asm.round(how, r, x),
+                        _ => self.asm.op(asm::TO_FLOAT, r, 0, x, Under::All),
+                    }
+                    self.home[i] = Some(r);
+                }
+                Vop::Halve(a) => {
                     let x = self.register(a)?;
                     self.release(i);
                     let r = self.free.pop()?;
-                    self.asm.shift(left, r, x, count);
+                    self.asm.to_half(x, Rm::Reg(SCRATCH), Under::All);
+                    self.asm.op(asm::FROM_HALF, r, 0, Rm::Reg(SCRATCH), Under::All);
+                    self.home[i] = Some(r);
+                }
+                Vop::Shift(how, a, count) => {
+                    let x = self.register(a)?;
+                    self.release(i);
+                    let r = self.free.pop()?;
+                    self.asm.shift(how as u8, r, x, count);
                     self.home[i] = Some(r);
                 }
                 Vop::Fma(a, b, c) => {
@@ -311,12 +348,25 @@ impl<'a> Writer<'a> {
                     self.release(i);
                     self.home[i] = Some(r);
                 }
-                Vop::Compare(predicate, a, b) => {
+                Vop::Compare(predicate, a, b) | Vop::CompareI(predicate, a, b) => {
                     let x = self.register(a)?;
                     let y = self.rm(b)?;
                     let k = self.free_masks.pop()?;
-                    self.asm.compare(predicate, k, x, y);
+                    match self.body.ops[i] {
+                        Vop::Compare(..) => self.asm.compare(predicate, k, x, y),
+                        _ => self.asm.compare_i32(predicate, k, x, y),
+                    }
                     self.release(i);
+                    self.home[i] = Some(k);
+                }
+                Vop::Masks(how, a, b) => {
+                    let (x, y) = (self.home[a]?, self.home[b]?);
+                    self.release(i);
+                    let k = self.free_masks.pop()?;
+                    match how {
+                        Logic::Not => self.asm.mask_not(k, x),
+                        Logic::And | Logic::Or | Logic::Xor | Logic::Xnor => self.asm.masks(how as u8, k, x, y),
+                    }
                     self.home[i] = Some(k);
                 }
                 Vop::Select(m, a, b) => {
@@ -333,10 +383,27 @@ impl<'a> Writer<'a> {
                     self.asm.op(asm::MOV_STORE, x, 0, Rm::Stream(p, slot), merging);
                     self.release(i);
                 }
-                Vop::OutOne(p, a) => {
+                Vop::Narrow(form, p, a) => {
                     let x = self.register(a)?;
                     let p = self.pointer(p);
-                    self.asm.op(asm::MOV_ONE, x, 0, Rm::Broadcast(p, 0), Under::All);
+                    match form {
+                        Form::Half => self.asm.to_half(x, Rm::Words(p, slot), merging),
+                        Form::Words(_) => self.asm.op(asm::NARROW_WORDS, x, 0, Rm::Words(p, slot), merging),
+                        Form::Bytes(_) => self.asm.op(asm::NARROW_BYTES, x, 0, Rm::Bytes(p, slot), merging),
+                    }
+                    self.release(i);
+                }
+                Vop::OutMask(p, m, ones) => {
+                    let (k, ones) = (self.home[m]?, self.register(ones)?);
+                    self.asm.op(asm::MOV_LOAD, SCRATCH, 0, Rm::Reg(ones), Under::Zeroing(k));
+                    let p = self.pointer(p);
+                    self.asm.op(asm::NARROW_BYTES, SCRATCH, 0, Rm::Bytes(p, slot), merging);
+                    self.release(i);
+                }
+                Vop::OutOne(p, after, a) => {
+                    let x = self.register(a)?;
+                    let p = self.pointer(p);
+                    self.asm.op(asm::MOV_ONE, x, 0, Rm::Broadcast(p, after), Under::All);
                     self.release(i);
                 }
                 Vop::Keep(number, a) => {

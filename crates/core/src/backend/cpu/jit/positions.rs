@@ -1,0 +1,142 @@
+//! Values of 64 bits in lanes of 32: positions in an axis, and what little is done with them (argmax, triangles, masks).
+//!
+//! The largest number of 64 bits, "nowhere", is the largest of 32; a position that takes part in arithmetic or comparisons
+//! must be a small number. Numbers that come with each launch are looked at then (see [`super::function::Given`]).
+
+use super::{
+    body::{Arith, V, Vop},
+    function::{NOWHERE, SMALL},
+    functions,
+    whole::Maker,
+};
+use crate::{
+    DType,
+    backend::cpu::whole::{Over, POSITIONS, Place},
+    kernel::{InstKind, Level, Source, Val},
+};
+
+impl Maker<'_> {
+    /// A value of 64 bits, as an operand.
+    pub(super) fn position(&mut self, v: Val) -> Option<V> {
+        let k = self.o.k;
+        let inst = &k.insts[v];
+        if let Over::Chunks | Over::Points(_) = self.o.over {
+            return None; // their numbers are not looked at
+        }
+        match (inst.level, &inst.kind) {
+            (Level::Uniform, _) => Some(self.invariant(v, true)),
+            (Level::Row | Level::Elem, InstKind::Load { source: Source::Iota, access }) => {
+                if !access.bounds.is_empty() || !access.lookup.is_empty() {
+                    return None;
+                }
+                // Counted from a table: its ends must not be passed.
+                let (mut least, mut most) = (access.offset, access.offset);
+                for (&n, &s) in k.map.iter().chain(&k.reduce).zip(&access.strides) {
+                    let far = s * (n as isize - 1).max(0);
+                    (least, most) = (least + far.min(0), most + far.max(0));
+                }
+                if least < 0 || most >= POSITIONS as isize {
+                    return None;
+                }
+                let along = match self.o.over {
+                    Over::Rows if inst.level == Level::Row => 0,
+                    Over::Rows => *access.strides.get(k.map.len())?,
+                    Over::Lines | Over::Blocks => *access.strides.get(k.map.len().checked_sub(1)?)?,
+                    Over::Chunks | Over::Points(_) => return None,
+                };
+                let bytes = 4 * self.row_step(&access.strides);
+                let p = self.pointer(Place::Positions(v), bytes)?;
+                self.bounds.insert(v, POSITIONS as i64);
+                match along {
+                    0 => Some(self.body().push(Vop::At(p))),
+                    1 => Some(self.body().push(Vop::In(p))),
+                    _ => None,
+                }
+            }
+            (Level::Row, InstKind::Reduce(..)) if self.o.over == Over::Rows => Some(self.invariant(v, false)),
+            _ => None,
+        }
+    }
+
+    /// How large a number a position may be; none if it may be nowhere.
+    fn bound(&mut self, v: Val) -> Option<i64> {
+        if self.o.k.insts[v].level == Level::Uniform {
+            if !self.small.contains(&v) {
+                self.small.push(v);
+            }
+            return Some(SMALL);
+        }
+        self.bounds.get(&v).copied()
+    }
+
+    /// Whether a value is a position or nowhere: not the result of arithmetic, which may be negative.
+    pub(super) fn is_place(&mut self, v: Val) -> bool {
+        let inst = &self.o.k.insts[v];
+        if inst.level == Level::Uniform && !self.placed.contains(&v) {
+            self.placed.push(v);
+        }
+        inst.level == Level::Uniform
+            || match &inst.kind {
+                InstKind::Load { source: Source::Iota, .. } => true,
+                InstKind::Ewise(row, _) => row.name == "where",
+                InstKind::Reduce(..) => inst.level == Level::Row,
+                InstKind::Const(_)
+                | InstKind::Param(_)
+                | InstKind::Load { .. }
+                | InstKind::Cast(_)
+                | InstKind::Store { .. } => false,
+            }
+    }
+
+    /// A function of positions, or of a mask and positions.
+    pub(super) fn of_positions(&mut self, v: Val, x: &[V]) -> Option<V> {
+        let k = self.o.k;
+        let to = k.insts[v].dtype;
+        match &k.insts[v].kind {
+            InstKind::Ewise(row, vals) if row.name == "where" && to == DType::I64 => {
+                if !self.section.body.ops[x[0]].is_mask() || !(self.is_place(vals[1]) && self.is_place(vals[2])) {
+                    return None;
+                }
+                Some(self.body().push(Vop::Select(x[0], x[1], x[2])))
+            }
+            InstKind::Ewise(row, vals) if vals.len() == 2 => {
+                let bound = self.bound(vals[0])? + self.bound(vals[1])?;
+                let compare = |p: u8| Vop::CompareI(p, x[0], x[1]);
+                let op = match (row.name, to) {
+                    ("add", DType::I64) => Vop::Two(Arith::AddI, x[0], x[1]),
+                    ("sub", DType::I64) => Vop::Two(Arith::SubI, x[0], x[1]),
+                    ("eq", DType::Bool) => compare(0),
+                    ("lt", DType::Bool) => compare(1),
+                    ("le", DType::Bool) => compare(2),
+                    ("ne", DType::Bool) => compare(4),
+                    ("ge", DType::Bool) => compare(5),
+                    ("gt", DType::Bool) => compare(6),
+                    _ => return None,
+                };
+                if to == DType::I64 {
+                    if bound >= NOWHERE as i64 / 4 {
+                        return None;
+                    }
+                    self.bounds.insert(v, bound);
+                }
+                Some(self.body().push(op))
+            }
+            InstKind::Cast(o) if to == DType::F32 && k.insts[*o].dtype == DType::I64 => {
+                self.bound(*o)?;
+                Some(self.body().push(Vop::ToFloat(x[0])))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes a position as 64 bits.
+    pub(super) fn store_position(&mut self, p: usize, x: V) {
+        let b = self.body();
+        // As a float, "nowhere" is the only NaN among them.
+        let none = functions::is_nan(b, x);
+        let (ones, most, zero) = (b.push(Vop::Const(u32::MAX)), b.push(Vop::Const(NOWHERE)), b.push(Vop::Const(0)));
+        let (low, high) = (b.push(Vop::Select(none, ones, x)), b.push(Vop::Select(none, most, zero)));
+        b.push(Vop::OutOne(p, 0, low));
+        b.push(Vop::OutOne(p, 1, high));
+    }
+}

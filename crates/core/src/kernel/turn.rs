@@ -1,0 +1,108 @@
+//! Kernels whose last axis is only a few elements long, turned so that blocks run along a longer one.
+
+use super::{Access, InstKind, Kernel};
+use crate::view::Bound;
+
+/// Last axes up to this long are not worth a line of their own.
+const SHORT: usize = 8;
+/// Lines are at least this long after turning.
+const LEAST: usize = 32;
+/// And at most this long: what a line of each short index touches stays in the caches until the next.
+const MOST: usize = 4096;
+
+/// The same kernel with its last two map axes exchanged (the longer one in pieces, where it is very long), if some address
+/// does not go through both of them as one, or stay the same along the longer one. Map points are independent of each other,
+/// so their order is nobody's business.
+pub fn turned(k: &Kernel) -> Option<Kernel> {
+    let [.., long, short] = k.map[..] else { return None };
+    if !k.reduce.is_empty() || !(2..=SHORT).contains(&short) || long < LEAST {
+        return None;
+    }
+    let piece = (LEAST..=long.min(MOST)).rev().find(|p| long.is_multiple_of(*p))?;
+    let last = k.map.len() - 1;
+    let awkward = |s: &[isize]| s[last - 1] != s[last] * short as isize && s[last - 1] != 0;
+    let accesses = k.insts.iter().filter_map(|i| match &i.kind {
+        InstKind::Load { access, .. } | InstKind::Store { access, .. } => Some(access),
+        InstKind::Const(_) | InstKind::Param(_) | InstKind::Ewise(..) | InstKind::Cast(_) | InstKind::Reduce(..) => {
+            None
+        }
+    });
+    let mut vectors =
+        accesses.flat_map(|a| std::iter::once(&a.strides[..]).chain(a.bounds.iter().map(|b| &b.coefs[..])));
+    if !vectors.any(awkward) {
+        return None;
+    }
+    let mut out = k.clone();
+    let split = piece < long;
+    let turn = |s: &[isize]| {
+        let mut s = s.to_vec();
+        let (along, across) = (s[last - 1], s[last]);
+        (s[last - 1], s[last]) = (across, along);
+        if split {
+            s.insert(last - 1, along * piece as isize);
+        }
+        s
+    };
+    out.map.truncate(last - 1);
+    if split {
+        out.map.push(long / piece);
+    }
+    out.map.extend([short, piece]);
+    let each = |a: &mut Access| {
+        a.strides = turn(&a.strides);
+        for b in &mut a.bounds {
+            *b = Bound { coefs: turn(&b.coefs).into(), ..b.clone() };
+        }
+    };
+    for i in &mut out.insts {
+        if let InstKind::Load { access, .. } | InstKind::Store { access, .. } = &mut i.kind {
+            each(access);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        DType,
+        kernel::{Arg, Inst, Level, Order, Source, oracle},
+    };
+
+    /// `out[i, j] = x[i + j]`, over `[long, short]`.
+    fn windows(long: usize, short: usize) -> Kernel {
+        let access = |strides: &[isize]| Access { strides: strides.into(), offset: 0, bounds: vec![], lookup: vec![] };
+        let load = InstKind::Load { source: Source::Arg(0), access: access(&[1, 1]) };
+        let store = InstKind::Store { arg: 1, access: access(&[short as isize, 1]), value: 0 };
+        let inst = |kind| Inst { kind, dtype: DType::F32, level: Level::Elem };
+        let arg = |written| Arg { dtype: DType::F32, written };
+        Kernel {
+            map: vec![long, short],
+            reduce: vec![],
+            args: vec![arg(false), arg(true)],
+            params: vec![],
+            insts: vec![inst(load), inst(store)],
+            order: Order::ROWS,
+        }
+    }
+
+    #[test]
+    fn a_turned_kernel_means_the_same() {
+        for long in [40, 5000, 10_007] {
+            let k = windows(long, 3);
+            let run = |k: &Kernel| {
+                let mut x: Vec<u8> = (0..long + 3).flat_map(|i| (i as f32).to_ne_bytes()).collect();
+                let mut y = vec![0u8; long * 3 * 4];
+                let mut args = [oracle::Bytes { bytes: &mut x, offset: 0 }, oracle::Bytes { bytes: &mut y, offset: 0 }];
+                oracle::run(k, &mut args, &[]).unwrap();
+                y
+            };
+            match turned(&k) {
+                Some(t) => assert_eq!(run(&t), run(&k), "{long}: {:?}", t.map),
+                None => assert_eq!(long, 10_007, "a prime has no pieces"),
+            }
+        }
+        assert!(turned(&windows(40, 9)).is_none());
+    }
+}
