@@ -2,7 +2,7 @@
 
 use super::{
     fuse::{Fused, Group, Place},
-    lower::{Edge, Item, Kind, Opaque},
+    items::{Edge, Item, Kind, Opaque},
 };
 use crate::{
     DType, Shape,

@@ -6,7 +6,8 @@
 
 use super::{
     fuse::{Group, Place},
-    lower::{Edge, Item, Kind, Lowered, Opaque},
+    items::{Edge, Item, Kind, Opaque},
+    lower::Lowered,
 };
 use crate::{
     Shape,

@@ -8,7 +8,8 @@
 
 use super::{
     epilogue::tails,
-    lower::{Edge, Item, Kind, Lowered},
+    items::{Edge, Item, Kind},
+    lower::Lowered,
     recompute::recompute,
 };
 use crate::{

@@ -3,7 +3,7 @@
 //! 1. `linear` walks the graph once, in order, and takes a hash of its *structure*: operations, shapes, types, strides,
 //!    and who is wanted. Values are not part of it: buffers, their offsets, scalars and random seeds are arguments.
 //! 2. `cache` looks the hash up. A training step is planned once and replayed after that.
-//! 3. `lower` turns nodes into *items*: views become strides on the edges, aliases vanish, equal items become one.
+//! 3. `lower` turns nodes into *items* (`items`): views become strides on the edges, aliases vanish, equal items become one.
 //!    `pooling` puts rectifiers behind the poolings that read them.
 //! 4. `fuse` puts items into groups, each of which becomes one kernel.
 //! 5. `recompute` lets groups compute again what would cost more to store.
@@ -21,6 +21,7 @@ mod epilogue;
 mod explain;
 mod fuse;
 mod in_place;
+mod items;
 mod linear;
 mod lower;
 mod memory;

@@ -5,7 +5,10 @@
 //! rectifier's mask is as large as the pooled planes, `relu(x)` is never stored, and the pooling's gradient can be written
 //! over `x`, which nobody reads after.
 
-use super::lower::{Edge, Item, Kind, Lowered, Opaque};
+use super::{
+    items::{Edge, Item, Kind, Opaque},
+    lower::Lowered,
+};
 use crate::{
     op::{HostOp, MaxPool, ewise},
     view::View,

@@ -9,7 +9,8 @@ mod late;
 
 use super::{
     fuse::{Group, Place},
-    lower::{Edge, Item, Kind, Lowered},
+    items::{Edge, Item, Kind},
+    lower::Lowered,
 };
 use crate::{
     Shape,

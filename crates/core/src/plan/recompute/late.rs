@@ -7,7 +7,7 @@ use crate::{
     backend::Limits,
     plan::{
         fuse::{Group, Place},
-        lower::{Edge, Kind},
+        items::{Edge, Kind},
     },
 };
 
