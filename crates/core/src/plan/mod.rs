@@ -8,6 +8,7 @@
 //! 4. `fuse` puts items into groups, each of which becomes one kernel.
 //! 5. `recompute` lets groups compute again what would cost more to store.
 //!    `epilogue` then puts what is left of a bias and a rectifier into the product or the convolution before it.
+//!    `schedule` puts the groups in order.
 //! 6. `codegen` writes the kernel of each group.
 //! 7. `batch` puts kernels of one body, such as the updates of all parameters, into one launch.
 //! 8. `in_place` lets results be written over operands that nobody reads after, and `memory` lays intermediate buffers
@@ -29,6 +30,7 @@ mod pooling;
 mod profile;
 mod recompute;
 mod run;
+mod schedule;
 mod steps;
 
 pub use cache::plans_made;

@@ -17,6 +17,7 @@ mod donate;
 mod numbers;
 mod prune;
 mod recipe;
+mod rerun;
 mod tape;
 
 pub use numbers::{Note, Replay, dry_run, log_numbers};
