@@ -165,6 +165,8 @@ fn special_cases_match() {
     check(4, [2, 300, 1, 3, 3], [4, 300, 1, 3, 3], &pad); // several channel parts
     check(5, [2, 300, 1, 3, 3], [4, 300, 1, 1, 1], &ConvParams::default());
     check(6, [2, 2, 1, 1, 3], [2, 2, 1, 1, 5], &ConvParams::default()); // kernel too large
+    check(8, [5, 3, 1, 4, 3], [7, 3, 1, 4, 3], &ConvParams::default()); // as large as the image
+    check(9, [0, 3, 1, 4, 3], [7, 3, 1, 4, 3], &ConvParams::default());
     check(7, [1, 1, 1, 1, 2], [1, 1, 1, 1, 2], &ConvParams { padding: [(0, 0), (0, 0), (9, 9)], ..pad });
 }
 

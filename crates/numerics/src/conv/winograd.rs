@@ -86,7 +86,9 @@ impl Plan {
     fn cycles(&self) -> f64 {
         let (inner, outer, vectors) = (self.inner as f64, self.outer as f64, self.total().div_ceil(16) as f64);
         let mixing = POINTS as f64 * vectors * inner * outer * 1.1;
-        mixing + (inner + outer) * (vectors * 650.0 + self.images as f64 * 150.0) + inner * outer * 18.0
+        let all = mixing + (inner + outer) * (vectors * 650.0 + self.images as f64 * 150.0) + inner * outer * 18.0;
+        // Groups follow one another, each with too little work to share it well.
+        if self.group.1 > 1 { all * 1.25 } else { all }
     }
 
     /// Cycles of direct sums of `outer` channels, which leave out zeros around the image.

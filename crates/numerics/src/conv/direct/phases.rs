@@ -1,7 +1,7 @@
 //! Padded parts of images, taken apart by their positions modulo the stride: what neighbouring
 //! outputs see of them are then neighbours, for any stride.
 
-use super::frame::{Block, Blocks, Places, reach};
+use super::frame::{AHEAD, Block, Blocks, Places, reach};
 use super::gather::{copy, zero};
 use crate::conv::patches::Geometry;
 use crate::scratch;
@@ -62,9 +62,6 @@ impl<'a> Phases<'a> {
         }
     }
 }
-
-/// How many numbers ahead of what is read lines are asked for: the hardware stops at pages' ends.
-const AHEAD: usize = 768;
 
 /// Fills the planes with `channels` of `x`, one image of a block.
 #[inline(always)]

@@ -3,7 +3,7 @@
 
 use super::frame::{Block, Blocks, Frame, Places, fill};
 use super::grid::{Axis, grid};
-use super::indexed::{Indexed, Place, for_panels, indexed};
+use super::indexed::{Indexed, Place, count_panels, for_panels, for_some_panels, indexed};
 use crate::conv::Problem;
 use crate::conv::patches::Geometry;
 use crate::conv::turn::turn;
@@ -97,10 +97,11 @@ impl Job<'_> {
         let kernel = self.rows.kernel * self.columns.kernel;
         let (depth, row) = (p.o * kernel, p.c.next_multiple_of(lanes));
         let vectors = row / lanes;
-        let mut panels = 0usize;
-        for_panels(vectors, |_, _| panels += 1);
+        let panels = count_panels(vectors);
         let cell = self.rows.stride * self.columns.stride;
-        let wanted = (p.n * p.geometry.inputs()).div_ceil(16).clamp(64, POSITIONS).div_ceil(cell);
+        // More of them where there are few channels: their sums are as many.
+        let most = POSITIONS * (3 / vectors).max(1);
+        let wanted = (p.n * p.groups * p.geometry.inputs()).div_ceil(16).clamp(64, most).div_ceil(cell);
         let [_, high, wide] = self.grid.output;
         let blocks = if high * wide * 2 <= wanted {
             Blocks::new(p.n, self.grid.output, wanted)
@@ -148,16 +149,7 @@ impl Job<'_> {
                 unsafe {
                     let (from, end) = (from + channels.start, from + channels.end);
                     fill(isa, &frame, &block, grad, step, from..end, framed.as_mut_ptr());
-                    let mut i = 0;
-                    for_panels(vectors, |vector, n| {
-                        i += 1;
-                        if !mine.contains(&(i - 1)) {
-                            return;
-                        }
-                        if i - 1 == mine.start {
-                            done.start = vector * lanes;
-                        }
-                        done.end = p.c.min((vector + n) * lanes);
+                    done = for_some_panels(vectors, mine.clone(), |vector, n| {
                         let b = packed.ptr().add((group * row + vector * lanes) * depth + first * kernel * n * lanes);
                         let (mut window, mut element) = (0, 0);
                         for (end, windows_end) in classes.ends.iter().zip(ends.iter()) {
@@ -173,6 +165,7 @@ impl Job<'_> {
                     });
                 }
             }
+            let done = done.start * lanes..p.c.min(done.end * lanes);
             for (i, image) in block.images.clone().enumerate() {
                 let plane = (image * p.groups + group) * p.c + done.start;
                 // SAFETY: tasks write different rows or channels of the images.
