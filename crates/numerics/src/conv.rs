@@ -110,6 +110,13 @@ impl Problem {
         channels * self.geometry.kernel.iter().product::<usize>()
     }
 
+    /// Whether an image's only output sees all of it: gradients are products with whole images.
+    fn is_whole(&self) -> bool {
+        let g = &self.geometry;
+        let covers = g.input == g.kernel && g.params.padding == [(0, 0); 3];
+        covers && self.groups == 1 && self.outputs() == 1 && self.n > 0 && self.o > 0
+    }
+
     fn is_depthwise(&self) -> bool {
         self.c == 1 && self.o == 1
     }
@@ -220,6 +227,11 @@ pub fn conv_input_grad<T: Real>(
 ) {
     let Some(p) = Problem::new(input_shape, weight_shape, params) else { return input_grad.fill(T::ZERO) };
     assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
+    if p.is_whole() {
+        let row = Layout::row_major(p.patch(p.c));
+        let (g, w) = (Operand::new(grad, Layout::row_major(p.o)), Operand::new(weight, row));
+        return gemm(Dims::new(p.n, p.patch(p.c), p.o), T::ONE, g, w, T::ZERO, input_grad, row);
+    }
     if let (Some(g), Some(w), Some(dx)) = (as_f32(grad), as_f32(weight), as_f32_mut(input_grad))
         && fast::input_grad(Isa::detect(), &p, g, w, dx)
     {
@@ -276,6 +288,11 @@ pub fn conv_weight_grad<T: Real>(
 ) {
     let Some(p) = Problem::new(input_shape, weight_shape, params) else { return weight_grad.fill(T::ZERO) };
     assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
+    if p.is_whole() {
+        let row = Layout::row_major(p.patch(p.c));
+        let (g, x) = (Operand::new(grad, Layout::row_major(p.o).transposed()), Operand::new(input, row));
+        return gemm(Dims::new(p.o, p.patch(p.c), p.n), T::ONE, g, x, T::ZERO, weight_grad, row);
+    }
     if let (Some(x), Some(g), Some(dw)) = (as_f32(input), as_f32(grad), as_f32_mut(weight_grad))
         && fast::weight_grad(Isa::detect(), &p, x, g, dw)
     {

@@ -14,7 +14,8 @@
 //! |---|---|
 //! | [`gemm`] | matrix products with arbitrary strides, single and batched |
 //! | [`conv`] | 1-, 2- and 3-d convolution and its two gradients |
-//! | [`pool`] | maxima of windows and their gradients |
+//! | [`pool`] | maxima and means of windows, and their gradients |
+//! | [`resample`] | planes at another size |
 //! | [`attention`] | attention over tiles of scores, and its gradients |
 //! | [`scan`] | cumulative sum, product, maximum, minimum, log-sum-exp |
 //! | [`sort`] | sorting, top-k, order statistics, searching |
@@ -35,6 +36,7 @@ pub mod linalg;
 mod micro;
 pub mod pages;
 pub mod pool;
+pub mod resample;
 pub mod scan;
 pub mod scatter;
 mod scratch;

@@ -1,67 +1,48 @@
-//! Maxima of windows over two axes, and their gradients, in one pass each.
+//! Maxima and means of windows over two axes, and their gradients, in one pass each.
 //!
 //! A window's maximum is the first of equal elements, or its last NaN: as PyTorch's loop finds it.
 //! Windows never consist of padding alone. Arrays are contiguous planes `[planes, height, width]`.
 
+mod bins;
+mod framed;
+mod mean;
+mod places;
+
+pub use bins::{Bins, Window};
+pub use mean::{Divisor, MeanPool, mean_pool, mean_pool_grad};
+
+use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::{Shared, for_tasks};
-
-/// The windows of one axis: element `r` of window `o` is element `o * stride + r * dilation -
-/// padding` of the axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Window {
-    /// Elements of the axis.
-    pub n: usize,
-    /// Elements of a window.
-    pub size: usize,
-    /// Step between windows.
-    pub stride: usize,
-    /// Elements before the axis that the first window reaches over.
-    pub padding: usize,
-    /// Distance between the elements of a window.
-    pub dilation: usize,
-    /// Number of windows.
-    pub out: usize,
-}
-
-impl Window {
-    /// The elements of window `o` that are inside the axis, as a range of `r`.
-    fn inside(&self, o: usize) -> std::ops::Range<usize> {
-        let from = self.padding.saturating_sub(o * self.stride).div_ceil(self.dilation);
-        let to = (self.n + self.padding).saturating_sub(o * self.stride).div_ceil(self.dilation);
-        from.min(self.size)..to.min(self.size)
-    }
-
-    /// Where element `r` of window `o` is.
-    fn at(&self, o: usize, r: usize) -> usize {
-        o * self.stride + r * self.dilation - self.padding
-    }
-
-    /// Whether windows lie side by side in pairs, and reach over no end.
-    fn is_pairs(&self) -> bool {
-        (self.size, self.stride, self.padding, self.dilation) == (2, 2, 0, 1) && 2 * self.out <= self.n
-    }
-}
+use framed::Framed;
+use places::places;
+use std::ops::Range;
 
 /// Windows over two axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pool {
     /// The rows' windows, then the columns'.
-    pub windows: [Window; 2],
+    pub windows: [Bins; 2],
 }
 
 impl Pool {
     fn plane(&self) -> usize {
-        self.windows[0].n * self.windows[1].n
+        self.windows[0].n() * self.windows[1].n()
     }
 
     fn outputs(&self) -> usize {
-        self.windows[0].out * self.windows[1].out
+        self.windows[0].out() * self.windows[1].out()
+    }
+
+    /// The windows, where they are pairs by pairs.
+    fn pairs(&self) -> Option<[&Window; 2]> {
+        let [h, w] = [self.windows[0].window()?, self.windows[1].window()?];
+        (h.is_pairs() && w.is_pairs()).then_some([h, w])
     }
 
     /// Whether windows are 2 x 2 and lie side by side: then each element is in one of them at the most.
     pub fn is_pairs(&self) -> bool {
-        self.windows[0].is_pairs() && self.windows[1].is_pairs()
+        self.pairs().is_some()
     }
 
     /// Where the maximum of a window is.
@@ -70,7 +51,7 @@ impl Pool {
         let mut best: Option<(usize, f32)> = None;
         let columns = w.inside(ow);
         for r in h.inside(oh) {
-            let row = h.at(oh, r) * w.n;
+            let row = h.at(oh, r) * w.n();
             for c in columns.clone() {
                 let at = row + w.at(ow, c);
                 let v = x[at];
@@ -81,18 +62,26 @@ impl Pool {
         }
         best.map(|b| b.0)
     }
+
+    /// Calls `f` with the number of every window of a plane and the place of its maximum, in order.
+    fn for_maxima(&self, isa: Isa, x: &[f32], framed: &mut Framed, mut f: impl FnMut(usize, Option<usize>)) {
+        let out = self.windows[1].out();
+        let mut row = scratch::take(out);
+        let seen = framed.fill(isa, x);
+        for oh in 0..self.windows[0].out() {
+            // SAFETY: the callers' planes and the row have the sizes of `self`.
+            unsafe { places(isa, self, x, &seen, oh, &mut row) };
+            for (ow, at) in row.iter().enumerate() {
+                f(oh * out + ow, places::decode(*at));
+            }
+        }
+    }
 }
 
-/// Planes of a task: about 64 KiB of input, whatever the number of threads.
-fn chunk(plane: usize) -> usize {
-    ((1 << 14) / plane.max(1)).max(1)
-}
-
-fn for_planes(planes: usize, p: &Pool, f: impl Fn(usize) + Sync + Send) {
-    let chunk = chunk(p.plane());
-    for_tasks(planes.div_ceil(chunk), planes * p.plane() >= 1 << 15, |t| {
-        (t * chunk..planes.min((t + 1) * chunk)).for_each(&f);
-    });
+/// Runs `f` with the planes of every task: about 64 KiB of input, whatever the number of threads.
+fn for_planes(planes: usize, plane: usize, f: impl Fn(Range<usize>) + Sync + Send) {
+    let chunk = ((1 << 14) / plane.max(1)).max(1);
+    for_tasks(planes.div_ceil(chunk), planes * plane >= 1 << 15, |t| f(t * chunk..planes.min((t + 1) * chunk)));
 }
 
 /// The maximum of each window of each plane.
@@ -101,7 +90,7 @@ fn for_planes(planes: usize, p: &Pool, f: impl Fn(usize) + Sync + Send) {
 /// use gradus_numerics::pool::{Pool, Window, max_pool};
 /// let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
 /// let mut y = [0.0];
-/// max_pool(&Pool { windows: [w, w] }, &[1.0, 4.0, 3.0, 2.0], &mut y);
+/// max_pool(&Pool { windows: [w.into(), w.into()] }, &[1.0, 4.0, 3.0, 2.0], &mut y);
 /// assert_eq!(y, [4.0]);
 /// ```
 pub fn max_pool(p: &Pool, x: &[f32], y: &mut [f32]) {
@@ -119,18 +108,18 @@ pub fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
     assert!(y.len() == planes * outputs && x.len() == planes * plane && values.len() == x.len(), "sizes of planes");
     let same = std::ptr::eq(x, values);
     let (isa, y) = (Isa::detect(), Shared::new(y));
-    for_planes(planes, p, |i| {
-        // SAFETY: tasks write different planes.
-        let y = unsafe { std::slice::from_raw_parts_mut(y.ptr().add(i * outputs), outputs) };
-        let (x, values) = (&x[i * plane..][..plane], &values[i * plane..][..plane]);
-        if same {
-            // SAFETY: the plane and its outputs have the sizes of `p`.
-            return unsafe { if p.is_pairs() { pairs(isa, p, x, y) } else { forward(isa, p, x, y) } };
-        }
-        let [h, w] = &p.windows;
-        for (oh, y) in y.chunks_exact_mut(w.out).enumerate().take(h.out) {
-            for (ow, y) in y.iter_mut().enumerate() {
-                *y = p.find(x, oh, ow).map_or(0.0, |at| values[at]);
+    for_planes(planes, plane, |all| {
+        let mut framed = Framed::new(p);
+        for i in all {
+            // SAFETY: tasks write different planes, of the sizes of `p`.
+            unsafe {
+                let y = std::slice::from_raw_parts_mut(y.ptr().add(i * outputs), outputs);
+                let (x, values) = (&x[i * plane..][..plane], &values[i * plane..][..plane]);
+                match p.pairs() {
+                    Some(w) if same => pairs(isa, w, x, y),
+                    None if same => forward(isa, p, x, &framed.fill(isa, x), y),
+                    _ => p.for_maxima(isa, x, &mut framed, |o, at| y[o] = at.map_or(0.0, |at| values[at])),
+                }
             }
         }
     });
@@ -143,30 +132,35 @@ fn check(p: &Pool, inputs: usize, outputs: usize) -> usize {
     planes
 }
 
-/// [`max_pool_grad`] for windows that are pairs by pairs ([`Pool::is_pairs`]), written over `x`.
+/// [`max_pool_grad`] for windows that are pairs by pairs ([`Pool::is_pairs`]), written over `x`. Of others nothing is
+/// done, and it says so.
 ///
 /// ```
 /// use gradus_numerics::pool::{Pool, Window, max_pool_grad_over};
 /// let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
 /// let mut x = [1.0, 4.0, 3.0, 2.0];
-/// max_pool_grad_over(&Pool { windows: [w, w] }, &mut x, &[0.5]);
+/// assert!(max_pool_grad_over(&Pool { windows: [w.into(), w.into()] }, &mut x, &[0.5]));
 /// assert_eq!(x, [0.0, 0.5, 0.0, 0.0]);
 /// ```
-pub fn max_pool_grad_over(p: &Pool, x: &mut [f32], grad: &[f32]) {
+#[must_use]
+pub fn max_pool_grad_over(p: &Pool, x: &mut [f32], grad: &[f32]) -> bool {
     let (plane, outputs) = (p.plane(), p.outputs());
+    let Some(pairs) = p.pairs() else { return false };
     if plane == 0 || x.is_empty() {
-        return;
+        return true;
     }
-    assert!(p.is_pairs(), "windows that overlap");
     let planes = check(p, x.len(), grad.len());
     let (isa, x) = (Isa::detect(), Shared::new(x));
-    for_planes(planes, p, |i| {
-        // SAFETY: tasks write different planes, of the sizes of `p`; each window is read before it is written.
-        unsafe {
-            let x = x.ptr().add(i * plane);
-            pairs_grad(isa, p, x, &grad[i * outputs..][..outputs], x);
+    for_planes(planes, plane, |all| {
+        for i in all {
+            // SAFETY: tasks write different planes, of the sizes of `p`; each window is read before it is written.
+            unsafe {
+                let x = x.ptr().add(i * plane);
+                pairs_grad(isa, pairs, x, &grad[i * outputs..][..outputs], x);
+            }
         }
     });
+    true
 }
 
 /// The gradient of [`max_pool`]: each window's gradient goes to its maximum.
@@ -178,21 +172,24 @@ pub fn max_pool_grad(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
     let planes = check(p, dx.len(), grad.len());
     assert!(x.len() == dx.len(), "sizes of planes");
     let (isa, dx) = (Isa::detect(), Shared::new(dx));
-    for_planes(planes, p, |i| {
-        let (x, grad) = (&x[i * plane..][..plane], &grad[i * outputs..][..outputs]);
-        if p.is_pairs() {
+    for_planes(planes, plane, |all| {
+        let mut framed = Framed::new(p);
+        for i in all {
+            let (x, grad) = (&x[i * plane..][..plane], &grad[i * outputs..][..outputs]);
             // SAFETY: tasks write different planes, of the sizes of `p`.
-            return unsafe { pairs_grad(isa, p, x.as_ptr(), grad, dx.ptr().add(i * plane)) };
-        }
-        // SAFETY: tasks write different planes.
-        let dx = unsafe { std::slice::from_raw_parts_mut(dx.ptr().add(i * plane), plane) };
-        dx.fill(0.0);
-        let [h, w] = &p.windows;
-        for (oh, grad) in grad.chunks_exact(w.out).enumerate().take(h.out) {
-            for (ow, g) in grad.iter().enumerate() {
-                if let Some(at) = p.find(x, oh, ow) {
-                    dx[at] += g;
+            unsafe {
+                let dx = dx.ptr().add(i * plane);
+                if let Some(w) = p.pairs() {
+                    pairs_grad(isa, w, x.as_ptr(), grad, dx);
+                    continue;
                 }
+                let dx = std::slice::from_raw_parts_mut(dx, plane);
+                dx.fill(0.0);
+                p.for_maxima(isa, x, &mut framed, |o, at| {
+                    if let Some(at) = at {
+                        dx[at] += grad[o];
+                    }
+                });
             }
         }
     });
@@ -206,14 +203,13 @@ pub fn max_pool_indices(p: &Pool, x: &[f32], at: &mut [i64]) {
     }
     let planes = at.len() / outputs;
     assert!(at.len() == planes * outputs && x.len() == planes * plane, "sizes of planes");
-    let at = Shared::new(at);
-    for_planes(planes, p, |i| {
-        // SAFETY: tasks write different planes.
-        let at = unsafe { std::slice::from_raw_parts_mut(at.ptr().add(i * outputs), outputs) };
-        let x = &x[i * plane..][..plane];
-        let w = p.windows[1].out;
-        for (o, at) in at.iter_mut().enumerate() {
-            *at = p.find(x, o / w, o % w).map_or(0, |at| at as i64);
+    let (isa, to) = (Isa::detect(), Shared::new(at));
+    for_planes(planes, plane, |all| {
+        let mut framed = Framed::new(p);
+        for i in all {
+            // SAFETY: tasks write different planes.
+            let to = unsafe { std::slice::from_raw_parts_mut(to.ptr().add(i * outputs), outputs) };
+            p.for_maxima(isa, &x[i * plane..][..plane], &mut framed, |o, at| to[o] = at.map_or(0, |at| at as i64));
         }
     });
 }
@@ -228,52 +224,47 @@ unsafe fn later<S: Simd>(a: S::V, b: S::V) -> (S::M, S::V) {
     }
 }
 
-/// One plane of maxima. Vectors run along the outputs of a row whose windows are inside; the rest
-/// is done one by one.
+/// Numbers of the plane from `at` on, `stride` apart; no others are read.
 #[inline(always)]
-unsafe fn forward_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
-    let [h, w] = &p.windows;
-    // Outputs whose windows are inside the row, for strides that vectors can read: all but absurd ones.
-    let reach = (w.size - 1) * w.dilation;
-    let (from, mut to) = (w.padding.div_ceil(w.stride), 0);
-    if w.stride < 1 << 24 {
-        to = ((w.n + w.padding).saturating_sub(reach)).div_ceil(w.stride).min(w.out);
+unsafe fn read<S: Simd>(x: &[f32], at: usize, stride: usize, n: usize) -> S::V {
+    // SAFETY: the caller's numbers are inside the plane.
+    unsafe {
+        let from = x.as_ptr().add(at);
+        match stride {
+            1 if n == S::LANES => S::load(from),
+            1 => S::load_first(from, n),
+            2 if n == S::LANES && at + 2 * n <= x.len() => S::evens(S::load(from), S::load(from.add(S::LANES))),
+            2 => {
+                let left = 2 * n - 1;
+                let second = left.saturating_sub(S::LANES);
+                S::evens(S::load_first(from, left.min(S::LANES)), S::load_first(from.wrapping_add(S::LANES), second))
+            }
+            _ => S::load_apart(from, stride, n),
+        }
     }
-    for oh in 0..h.out {
-        let y = &mut y[oh * w.out..][..w.out];
+}
+
+/// One plane of maxima. Vectors run along the outputs of a row; bins of unequal sizes are done one
+/// by one.
+#[inline(always)]
+unsafe fn forward_body<S: Simd>(p: &Pool, x: &[f32], seen: &framed::Seen<'_>, y: &mut [f32]) {
+    let [h, w] = &p.windows;
+    for (oh, y) in y.chunks_exact_mut(w.out()).enumerate() {
         let rows = h.inside(oh);
-        let one = |ow: usize| p.find(x, oh, ow).map_or(f32::NEG_INFINITY, |at| x[at]);
-        if rows.is_empty() || from >= to {
+        let (Some(w), false) = (w.near(), rows.is_empty()) else {
+            let one = |ow: usize| p.find(x, oh, ow).map_or(f32::NEG_INFINITY, |at| x[at]);
             y.iter_mut().enumerate().for_each(|(ow, y)| *y = one(ow));
             continue;
-        }
-        y[..from].iter_mut().enumerate().for_each(|(ow, y)| *y = one(ow));
-        y[to..].iter_mut().enumerate().for_each(|(i, y)| *y = one(to + i));
-        let mut ow = from;
-        while ow < to {
-            let n = (to - ow).min(S::LANES);
-            // SAFETY: the first element of these windows is at `at(ow, 0)`, the last one that is
-            // read at `at(ow + n - 1, size - 1)`, inside the row.
+        };
+        for ow in (0..w.out).step_by(S::LANES) {
+            let n = (w.out - ow).min(S::LANES);
+            // SAFETY: windows are inside the rows that are seen, of which no more is read.
             unsafe {
                 let mut best: Option<S::V> = None;
                 for r in rows.clone() {
-                    let row = x.as_ptr().add(h.at(oh, r) * w.n);
+                    let row = h.at(oh, r) * seen.pitch + ow * w.stride;
                     for c in 0..w.size {
-                        let from = row.add(w.at(ow, c));
-                        let v = if w.stride == 1 {
-                            S::load_first(from, n)
-                        } else if w.stride > 2 {
-                            S::load_apart(from, w.stride, n)
-                        } else if n == S::LANES && w.at(ow, c) + 2 * n <= w.n {
-                            S::evens(S::load(from), S::load(from.add(S::LANES)))
-                        } else {
-                            let left = 2 * n - 1;
-                            let second = left.saturating_sub(S::LANES);
-                            S::evens(
-                                S::load_first(from, left.min(S::LANES)),
-                                S::load_first(from.wrapping_add(S::LANES), second),
-                            )
-                        };
+                        let v = read::<S>(seen.plane, row + c * w.dilation, w.stride, n);
                         best = Some(match best {
                             Some(b) => later::<S>(b, v).1,
                             None => v,
@@ -284,11 +275,10 @@ unsafe fn forward_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
                     S::store_first(y.as_mut_ptr().add(ow), b, n);
                 }
             }
-            ow += n;
         }
     }
 }
-dispatch!(unsafe fn forward = forward_body(p: &Pool, x: &[f32], y: &mut [f32]));
+dispatch!(unsafe fn forward = forward_body(p: &Pool, x: &[f32], seen: &framed::Seen<'_>, y: &mut [f32]));
 
 /// How many numbers ahead of what is read lines are asked for: the hardware stops at pages' ends.
 const AHEAD: usize = 768;
@@ -309,8 +299,7 @@ unsafe fn pair<S: Simd>(from: *const f32, n: usize) -> (S::V, S::V) {
 
 /// One plane of maxima of pairs by pairs.
 #[inline(always)]
-unsafe fn pairs_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
-    let [h, w] = &p.windows;
+unsafe fn pairs_body<S: Simd>([h, w]: [&Window; 2], x: &[f32], y: &mut [f32]) {
     for oh in 0..h.out {
         for ow in (0..w.out).step_by(S::LANES) {
             let n = (w.out - ow).min(S::LANES);
@@ -325,12 +314,11 @@ unsafe fn pairs_body<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
         }
     }
 }
-dispatch!(unsafe fn pairs = pairs_body(p: &Pool, x: &[f32], y: &mut [f32]));
+dispatch!(unsafe fn pairs = pairs_body(p: [&Window; 2], x: &[f32], y: &mut [f32]));
 
 /// One plane of gradients for pairs by pairs; `dx` is `x` itself or apart from it.
 #[inline(always)]
-unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: *const f32, grad: &[f32], dx: *mut f32) {
-    let [h, w] = &p.windows;
+unsafe fn pairs_grad_body<S: Simd>([h, w]: [&Window; 2], x: *const f32, grad: &[f32], dx: *mut f32) {
     // What no window covers: an odd last row or column.
     // SAFETY: rows and columns of the plane.
     let clear = |from: usize, to: usize| unsafe { dx.add(from).write_bytes(0, to - from) };
@@ -370,7 +358,7 @@ unsafe fn pairs_grad_body<S: Simd>(p: &Pool, x: *const f32, grad: &[f32], dx: *m
         }
     }
 }
-dispatch!(unsafe fn pairs_grad = pairs_grad_body(p: &Pool, x: *const f32, grad: &[f32], dx: *mut f32));
+dispatch!(unsafe fn pairs_grad = pairs_grad_body(p: [&Window; 2], x: *const f32, grad: &[f32], dx: *mut f32));
 
 #[cfg(test)]
 mod tests;

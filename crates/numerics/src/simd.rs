@@ -50,6 +50,7 @@ pub(crate) trait Simd: Copy {
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
     /// The larger; `b` where one of them is NaN.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`
@@ -77,6 +78,8 @@ pub(crate) trait Simd: Copy {
     unsafe fn odds(a: Self::V, b: Self::V) -> Self::V;
     /// The reverse of both: `a[0], b[0], a[1], b[1], ..`.
     unsafe fn interleave2(a: Self::V, b: Self::V) -> [Self::V; 2];
+    /// Numbers `index[0]`, `index[1]`, .. of the two vectors one after the other.
+    unsafe fn pick(a: Self::V, b: Self::V, index: *const i32) -> Self::V;
     /// Transposes `LANES` rows of `LANES` numbers, `from` apart, to rows `to` apart.
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize);
 }
@@ -170,6 +173,10 @@ impl Simd for Base {
         std::array::from_fn(|i| a[i] * b[i])
     }
     #[inline(always)]
+    unsafe fn div(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] / b[i])
+    }
+    #[inline(always)]
     unsafe fn max(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }
@@ -231,6 +238,14 @@ impl Simd for Base {
     #[inline(always)]
     unsafe fn evens(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
         [a[0], a[2], b[0], b[2]]
+    }
+    #[inline(always)]
+    unsafe fn pick(a: [f32; 4], b: [f32; 4], index: *const i32) -> [f32; 4] {
+        std::array::from_fn(|i| {
+            // SAFETY: the caller gives as many places.
+            let at = unsafe { *index.add(i) } as usize;
+            if at < 4 { a[at] } else { b[(at - 4) % 4] }
+        })
     }
     #[inline(always)]
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize) {

@@ -190,6 +190,7 @@ fn conv(c: &Conv, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Parts> {
 
 fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Parts> {
     let one = |t: Tensor| Ok(Parts::from_iter([Some(t)]));
+    let linear = |op: HostOp| one(g.make(Op::Host(op), &[g], x[0].shape().clone(), g.dtype()));
     match op {
         HostOp::Scan { op, axis } => match op {
             ScanOp::Sum => one(scan_rules::reverse_cumsum(g, *axis)?),
@@ -214,6 +215,10 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
                 MaxPool::Grad => Parts::from_iter([none(), Some(make(MaxPool::Pick, g, x[1].shape()))]),
             })
         }
+        // Linear maps: the gradient is the transposed one.
+        HostOp::MeanPool(p) => linear(HostOp::MeanPoolGrad(p.clone())),
+        HostOp::MeanPoolGrad(p) => linear(HostOp::MeanPool(p.clone())),
+        HostOp::Resample(r) => linear(HostOp::Resample(Arc::new(r.transposed()))),
         HostOp::TakeRows => {
             let dx = g.make(Op::Host(HostOp::AddRows), &[g, &x[1]], x[0].shape().clone(), g.dtype());
             Ok(Parts::from_iter([Some(dx), None]))

@@ -198,7 +198,11 @@ impl Batch {
                 HostOp::SearchSorted { .. } => self.searchsorted(t, &inputs[0], &inputs[1])?,
                 HostOp::Mode if inputs[0].rank() > 0 => same(node.op.clone()),
                 HostOp::Mode => self.one_by_one(t, &lifted())?,
-                HostOp::Linalg(_) | HostOp::MaxPool(..) => same(node.op.clone()),
+                HostOp::Linalg(_)
+                | HostOp::MaxPool(..)
+                | HostOp::MeanPool(_)
+                | HostOp::MeanPoolGrad(_)
+                | HostOp::Resample(_) => same(node.op.clone()),
                 HostOp::TakeRows | HostOp::AddRows | HostOp::Attention(_) | HostOp::AttentionGrad(_) => {
                     self.one_by_one(t, &lifted())?
                 }

@@ -2,7 +2,10 @@
 //! and matrix factorisations. They read contiguous arrays; a device without its own routine runs them on the host.
 
 use crate::{DType, Shape};
-use gradus_numerics::pool::Pool;
+use gradus_numerics::{
+    pool::{MeanPool, Pool},
+    resample::Resample,
+};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -50,6 +53,12 @@ pub enum HostOp {
     Linalg(Linalg),
     /// The maxima of windows over the last two axes, f32: see [`MaxPool`].
     MaxPool(MaxPool, Arc<Pool>),
+    /// The means of bins over the last two axes, f32.
+    MeanPool(Arc<MeanPool>),
+    /// Its gradient: every element gets its parts of the gradients of its bins.
+    MeanPoolGrad(Arc<MeanPool>),
+    /// The last two axes at another size, f32: weighted sums of a few rows and columns.
+    Resample(Arc<Resample>),
     /// `([rows, n], [k]) -> [k, n]`: rows of a table.
     TakeRows,
     /// `([k, n], [k]) -> [rows, n]`: zeros, with rows added up where the index says.
@@ -212,6 +221,9 @@ impl HostOp {
             | HostOp::Mode
             | HostOp::Linalg(_)
             | HostOp::MaxPool(..)
+            | HostOp::MeanPool(_)
+            | HostOp::MeanPoolGrad(_)
+            | HostOp::Resample(_)
             | HostOp::TakeRows
             | HostOp::AddRows => self.clone(),
         }
@@ -250,6 +262,9 @@ impl HostOp {
             HostOp::MaxPool(MaxPool::Max, _) => "max_pool",
             HostOp::MaxPool(MaxPool::Pick, _) => "max_pool_pick",
             HostOp::MaxPool(MaxPool::Grad, _) => "max_pool_grad",
+            HostOp::MeanPool(_) => "mean_pool",
+            HostOp::MeanPoolGrad(_) => "mean_pool_grad",
+            HostOp::Resample(_) => "resample",
             HostOp::TakeRows => "take_rows",
             HostOp::AddRows => "add_rows",
             HostOp::Attention(_) => "scaled_dot_product_attention",

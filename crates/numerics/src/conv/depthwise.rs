@@ -2,6 +2,7 @@
 
 mod channels;
 mod planes;
+mod turned;
 
 use super::ConvParams;
 use super::patches::{Geometry, kernel_elements};
@@ -11,6 +12,8 @@ use crate::lanes::PARALLEL_WORK;
 use crate::simd::Isa;
 use crate::tasks::for_chunks;
 use channels::Plan;
+#[cfg(test)]
+pub(super) use turned::weight_grad as turned_weight_grad;
 
 /// For every kernel element, and every output row it reaches, calls `f` with the element's
 /// number, the range of the output and the first position of the input; the input advances by
@@ -155,5 +158,9 @@ pub(super) fn weight_grad_f32(
     grad: &[f32],
     dw: &mut [f32],
 ) -> bool {
+    if turned::pays(g, channels, isa.lanes()) {
+        turned::weight_grad(isa, g, channels, x, grad, dw);
+        return true;
+    }
     planes::weight_grad(isa, g, channels, x, grad, dw)
 }

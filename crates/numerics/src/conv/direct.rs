@@ -5,8 +5,10 @@
 //! element read the input itself; few columns of many channels are gathered first and multiplied
 //! with the weights as they lie.
 
+mod dots;
 mod frame;
 mod gather;
+mod grid;
 mod indexed;
 mod phases;
 mod pixels;
@@ -16,6 +18,7 @@ mod spread;
 mod strips;
 mod taps;
 mod weight;
+mod woven;
 
 use super::Problem;
 use super::patches::Geometry;
@@ -27,6 +30,8 @@ use crate::tasks::{Shared, for_tasks};
 use gather::gather;
 pub(super) use residues::input_grad;
 pub(super) use weight::weight_grad;
+#[cfg(test)]
+pub(super) use {dots::weight_grad as row_weight_grad, woven::input_grad as woven_input_grad};
 
 /// Numbers of a block of the patch matrix.
 const BLOCK: usize = 1 << 16;

@@ -2,6 +2,8 @@ use super::*;
 use crate::testing::{Random, bits, close, same_on_any_threads, wide};
 use proptest::prelude::*;
 
+mod narrow;
+
 /// Calls `f` with the positions of input, weight and output of every multiplication.
 fn products(x: [usize; 5], w: [usize; 5], p: &ConvParams, mut f: impl FnMut(usize, usize, usize)) -> usize {
     let Some(out) = p.output_size([x[2], x[3], x[4]], [w[2], w[3], w[4]]) else { return 0 };
@@ -163,6 +165,8 @@ fn special_cases_match() {
     check(4, [2, 300, 1, 3, 3], [4, 300, 1, 3, 3], &pad); // several channel parts
     check(5, [2, 300, 1, 3, 3], [4, 300, 1, 1, 1], &ConvParams::default());
     check(6, [2, 2, 1, 1, 3], [2, 2, 1, 1, 5], &ConvParams::default()); // kernel too large
+    check(8, [5, 3, 1, 4, 3], [7, 3, 1, 4, 3], &ConvParams::default()); // as large as the image
+    check(9, [0, 3, 1, 4, 3], [7, 3, 1, 4, 3], &ConvParams::default());
     check(7, [1, 1, 1, 1, 2], [1, 1, 1, 1, 2], &ConvParams { padding: [(0, 0), (0, 0), (9, 9)], ..pad });
 }
 
@@ -288,6 +292,9 @@ fn threads_do_not_change_a_bit() {
         ([1, 32, 1, 8, 9], [200, 32, 1, 5, 5], ConvParams::default()),
         ([3, 24, 1, 40, 40], [24, 4, 1, 3, 3], ConvParams { groups: 6, ..pad }),
         ([9, 64, 1, 7, 7], [64, 1, 1, 3, 3], ConvParams { groups: 64, ..pad }),
+        ([5, 32, 1, 28, 28], [32, 8, 1, 3, 3], ConvParams { stride: [1, 2, 2], groups: 4, ..pad }),
+        ([1, 64, 1, 56, 56], [64, 64, 1, 1, 1], ConvParams::default()),
+        ([1, 3, 1, 112, 112], [64, 3, 1, 7, 7], ConvParams { stride: [1, 2, 2], ..pad }),
     ];
     let mut r = Random(9);
     for (x, w, p) in cases {

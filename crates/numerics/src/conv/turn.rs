@@ -2,12 +2,15 @@
 
 use crate::simd::{Simd, dispatch};
 
-/// By squares, which at the edges go by way of a whole one.
+/// By squares: the last along an axis overlaps the one before, where there is one; else it goes by
+/// way of a whole one.
 #[inline(always)]
 unsafe fn turn_body<S: Simd>(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize) {
     for j in (0..columns).step_by(S::LANES) {
+        let j = j.min(columns.saturating_sub(S::LANES));
         let wide = (columns - j).min(S::LANES);
         for i in (0..rows).step_by(S::LANES) {
+            let i = i.min(rows.saturating_sub(S::LANES));
             let high = (rows - i).min(S::LANES);
             // SAFETY: the caller gives as many rows and columns.
             unsafe {

@@ -62,13 +62,15 @@ impl Plan {
     /// Whether this should take less time than direct sums.
     pub fn pays(&self) -> bool {
         let reads = if self.outer < 16 { 20 } else { 40 } * self.inner;
-        self.fits() && self.cycles() < self.direct(self.outer) + self.positions() * reads as f64
+        self.fits() && self.cycles() < self.direct(self.outer as f64) + self.positions() * reads as f64
     }
 
     /// The same for the gradient of the weights.
     pub fn pays_for_weights(&self) -> bool {
-        // Output channels are in the lanes there.
-        self.fits() && self.cycles() < self.direct(self.outer.next_multiple_of(16))
+        // Output channels are in the lanes there, or positions of a row where channels are few.
+        let by_rows = (self.outer * self.output.1.next_multiple_of(16)) as f64 / self.output.1 as f64;
+        let sums = by_rows.min(self.outer.next_multiple_of(16) as f64);
+        self.fits() && self.cycles() < self.direct(sums)
     }
 
     fn fits(&self) -> bool {
@@ -84,18 +86,20 @@ impl Plan {
     fn cycles(&self) -> f64 {
         let (inner, outer, vectors) = (self.inner as f64, self.outer as f64, self.total().div_ceil(16) as f64);
         let mixing = POINTS as f64 * vectors * inner * outer * 1.1;
-        mixing + (inner + outer) * (vectors * 650.0 + self.images as f64 * 150.0) + inner * outer * 18.0
+        let all = mixing + (inner + outer) * (vectors * 650.0 + self.images as f64 * 150.0) + inner * outer * 18.0;
+        // Groups follow one another, each with too little work to share it well.
+        if self.group.1 > 1 { all * 1.25 } else { all }
     }
 
     /// Cycles of direct sums of `outer` channels, which leave out zeros around the image.
-    fn direct(&self, outer: usize) -> f64 {
+    fn direct(&self, outer: f64) -> f64 {
         let inside = |output: usize, input: usize, pad: usize| {
             let below = (output + 2).saturating_sub(pad + input);
             1.0 - (pad * (pad + 1) + below * (below + 1)) as f64 / (6 * output) as f64
         };
         let rows = inside(self.output.0, self.input.0, self.pad.0);
         let columns = if self.images >= 4 { inside(self.output.1, self.input.1, self.pad.1) } else { 1.0 };
-        let sums = 9.3 * (self.inner * outer) as f64 * rows * columns;
+        let sums = 9.3 * self.inner as f64 * outer * rows * columns;
         self.positions() * (sums + 14.0 * self.outer as f64)
     }
 

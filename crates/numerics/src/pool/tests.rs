@@ -1,10 +1,9 @@
 use super::*;
-use crate::testing::{Random, bits, same_on_any_threads};
+use crate::testing::{Random, bits, close, same_on_any_threads, wide};
 use proptest::prelude::*;
 
 /// The definition: element by element, for one plane.
-fn definition(p: &Pool, x: &[f32]) -> Vec<usize> {
-    let [h, w] = &p.windows;
+fn definition([h, w]: [&Window; 2], x: &[f32]) -> Vec<usize> {
     let mut out = Vec::new();
     for o in 0..h.out * w.out {
         let mut best = None;
@@ -50,11 +49,13 @@ proptest! {
             if pairs { window(n[d], 2, 2, 0, 1) } else { window(n[d], size[d], stride[d], padding[d], dilation[d]) }
         };
         let (Some(h), Some(w)) = (pick(0), pick(1)) else { return Ok(()) };
-        let p = Pool { windows: [h, w] };
+        let p = Pool { windows: [h.into(), w.into()] };
         let (plane, outputs) = (h.n * w.n, h.out * w.out);
         let mut r = Random(seed);
-        let (x, values, grad) = (r.ties(planes * plane), r.f32s(planes * plane), r.f32s(planes * outputs));
+        let (mut x, values, grad) = (r.ties(planes * plane), r.f32s(planes * plane), r.f32s(planes * outputs));
         let (mut y, mut picked, mut dx) = (vec![7.0; grad.len()], vec![7.0; grad.len()], vec![7.0; x.len()]);
+        // Some windows of nothing but the least number.
+        x.iter_mut().filter(|x| **x < 0.0).for_each(|x| *x = f32::NEG_INFINITY);
         let mut indices = vec![-1; grad.len()];
         max_pool(&p, &x, &mut y);
         max_pool_pick(&p, &x, &values, &mut picked);
@@ -62,7 +63,7 @@ proptest! {
         max_pool_indices(&p, &x, &mut indices);
         let mut expected = vec![0.0f32; x.len()];
         for i in 0..planes {
-            for (o, at) in definition(&p, &x[i * plane..][..plane]).into_iter().enumerate() {
+            for (o, at) in definition([&h, &w], &x[i * plane..][..plane]).into_iter().enumerate() {
                 prop_assert_eq!(y[i * outputs + o].to_bits(), x[i * plane + at].to_bits());
                 prop_assert_eq!(picked[i * outputs + o], values[i * plane + at]);
                 prop_assert_eq!(indices[i * outputs + o], at as i64);
@@ -75,30 +76,132 @@ proptest! {
             for i in 0..planes {
                 let mut one = vec![7.0; outputs];
                 // SAFETY: the plane and its outputs have the sizes of `p`.
-                unsafe { forward(isa, &p, &x[i * plane..][..plane], &mut one) };
+                unsafe { forward(isa, &p, &x[i * plane..][..plane], &Framed::new(&p).fill(isa, &x[i * plane..][..plane]), &mut one) };
                 prop_assert_eq!(bits(&one), bits(&y[i * outputs..][..outputs]));
-                if p.is_pairs() {
+                let mut row = vec![0.0; w.out];
+                for oh in 0..h.out {
+                    // SAFETY: as above.
+                    unsafe { places(isa, &p, &x[i * plane..][..plane], &Framed::new(&p).fill(isa, &x[i * plane..][..plane]), oh, &mut row) };
+                    for (ow, at) in row.iter().enumerate() {
+                        let at = places::decode(*at).map(|at| at as i64);
+                        prop_assert_eq!(at, Some(indices[i * outputs + oh * w.out + ow]));
+                    }
+                }
+                if let Some(pairs) = p.pairs() {
                     // Over the plane itself.
                     let mut one = x[i * plane..][..plane].to_vec();
                     let at = one.as_mut_ptr();
                     // SAFETY: as above.
-                    unsafe { pairs_grad(isa, &p, at, &grad[i * outputs..][..outputs], at) };
+                    unsafe { pairs_grad(isa, pairs, at, &grad[i * outputs..][..outputs], at) };
                     prop_assert_eq!(&one, &expected[i * plane..][..plane]);
                 }
             }
         }
         if p.is_pairs() {
             let mut over = x.clone();
-            max_pool_grad_over(&p, &mut over, &grad);
+            prop_assert!(max_pool_grad_over(&p, &mut over, &grad));
             prop_assert_eq!(&over, &expected);
         }
+    }
+}
+
+/// The bins of an axis as lists of elements, and how many each counts.
+fn bins_of(b: &Bins, divisor: Divisor) -> Vec<(Vec<usize>, f64)> {
+    match b {
+        Bins::Even(w) => (0..w.out)
+            .map(|o| {
+                let start = (o * w.stride) as isize - w.padding as isize;
+                let all = start..(start + w.size as isize).min((w.n + w.padding) as isize);
+                let inside: Vec<usize> =
+                    all.clone().filter(|&i| i >= 0 && i < w.n as isize).map(|i| i as usize).collect();
+                let count = if divisor == Divisor::Padded { all.count() } else { inside.len() };
+                (inside, count as f64)
+            })
+            .collect(),
+        Bins::Adaptive { n, out } => (0..*out)
+            .map(|o| {
+                let inside: Vec<usize> = (0..*n).filter(|i| i * out + out > o * n && i * out < (o + 1) * n).collect();
+                let count = inside.len() as f64;
+                (inside, count)
+            })
+            .collect(),
+    }
+}
+
+fn any_bins() -> impl Strategy<Value = Bins> {
+    let even = (1usize..70, 1usize..6, 1usize..5, 0usize..3, any::<bool>()).prop_filter_map(
+        "fits",
+        |(n, size, stride, padding, ceil)| {
+            let mut w = window(n, size, stride, padding, 1)?;
+            // A last window may hang over the end, if it starts inside.
+            w.out += usize::from(ceil && w.out * stride < n + w.padding);
+            Some(Bins::Even(w))
+        },
+    );
+    prop_oneof![even, (1usize..60, 1usize..20).prop_map(|(n, out)| Bins::Adaptive { n, out })]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn means_match_the_definition(
+        seed: u64,
+        planes in 1usize..4,
+        h in any_bins(),
+        w in any_bins(),
+        divisor in prop_oneof![Just(Divisor::Padded), Just(Divisor::Inside), Just(Divisor::Fixed(-3))],
+    ) {
+        let p = MeanPool { bins: [h, w], divisor };
+        let (plane, outputs) = (h.n() * w.n(), h.out() * w.out());
+        let mut r = Random(seed);
+        let (x, grad) = (r.f32s(planes * plane), r.f32s(planes * outputs));
+        let (mut means, mut parts) = (vec![0.0; grad.len()], vec![0.0; x.len()]);
+        for i in 0..planes {
+            for (oh, (rows, high)) in bins_of(&h, divisor).into_iter().enumerate() {
+                for (ow, (columns, wide)) in bins_of(&w, divisor).into_iter().enumerate() {
+                    let count = if let Divisor::Fixed(n) = divisor { n as f64 } else { high * wide };
+                    let o = i * outputs + oh * w.out() + ow;
+                    for at in rows.iter().flat_map(|r| columns.iter().map(move |c| i * plane + r * w.n() + *c)) {
+                        means[o] += f64::from(x[at]) / count;
+                        parts[at] += f64::from(grad[o]) / count;
+                    }
+                }
+            }
+        }
+        for isa in Isa::every() {
+            let (mut y, mut dx) = (vec![f32::NAN; grad.len()], vec![f32::NAN; x.len()]);
+            mean::mean_pool_with(isa, &p, &x, &mut y);
+            mean::mean_pool_grad_with(isa, &p, &grad, &mut dx);
+            close(&wide(&y), &means, 1e-5);
+            close(&wide(&dx), &parts, 1e-5);
+        }
+    }
+
+    #[test]
+    fn maxima_of_adaptive_bins_match_the_definition(seed: u64, h in any_bins(), w in any_bins()) {
+        let p = Pool { windows: [h, w] };
+        let mut r = Random(seed);
+        let (x, grad) = (r.f32s(h.n() * w.n()), r.f32s(h.out() * w.out()));
+        let (mut y, mut dx, mut expected) = (grad.clone(), x.clone(), vec![0.0; x.len()]);
+        max_pool(&p, &x, &mut y);
+        max_pool_grad(&p, &x, &grad, &mut dx);
+        let all = [bins_of(&h, Divisor::Inside), bins_of(&w, Divisor::Inside)];
+        for (o, y) in y.iter().enumerate() {
+            let (rows, columns) = (&all[0][o / w.out()].0, &all[1][o % w.out()].0);
+            let places = rows.iter().flat_map(|r| columns.iter().map(move |c| r * w.n() + *c));
+            let best = places.reduce(|a, b| if x[b] > x[a] { b } else { a }).unwrap();
+            prop_assert_eq!(*y, x[best]);
+            expected[best] += grad[o];
+        }
+        prop_assert_eq!(dx, expected);
     }
 }
 
 #[test]
 fn nothing_to_do() {
     let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
-    let p = Pool { windows: [w, w] };
+    let p = Pool { windows: [w.into(), w.into()] };
     max_pool(&p, &[], &mut []);
     max_pool_grad(&p, &[], &[], &mut []);
     max_pool_indices(&p, &[], &mut []);
@@ -107,13 +210,17 @@ fn nothing_to_do() {
 #[test]
 fn threads_do_not_change_a_bit() {
     let w = Window { n: 65, size: 3, stride: 2, padding: 1, dilation: 1, out: 33 };
-    let p = Pool { windows: [w, w] };
+    let p = Pool { windows: [w.into(), w.into()] };
     let mut r = Random(2);
     let (x, g) = (r.f32s(40 * 65 * 65), r.f32s(40 * 33 * 33));
     same_on_any_threads(|| {
         let (mut y, mut dx) = (g.clone(), x.clone());
         max_pool(&p, &x, &mut y);
         max_pool_grad(&p, &x, &g, &mut dx);
-        (bits(&y), bits(&dx))
+        let mean = MeanPool { bins: p.windows, divisor: Divisor::Inside };
+        let (mut means, mut parts) = (g.clone(), x.clone());
+        mean_pool(&mean, &x, &mut means);
+        mean_pool_grad(&mean, &g, &mut parts);
+        (bits(&y), bits(&dx), bits(&means), bits(&parts))
     });
 }

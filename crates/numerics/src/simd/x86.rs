@@ -59,6 +59,10 @@ impl Simd for Avx2 {
         unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
+    unsafe fn div(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_div_ps(a, b) }
+    }
+    #[inline(always)]
     unsafe fn max(a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_max_ps(a, b) }
     }
@@ -144,6 +148,15 @@ impl Simd for Avx2 {
             // Within halves 0 2 8 10 and 4 6 12 14; then the middle pairs change places.
             let v = _mm256_shuffle_ps::<0x88>(a, b);
             _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(v)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn pick(a: __m256, b: __m256, index: *const i32) -> __m256 {
+        unsafe {
+            let index = _mm256_loadu_si256(index.cast());
+            let second = _mm256_cmpgt_epi32(index, _mm256_set1_epi32(7));
+            let (a, b) = (_mm256_permutevar8x32_ps(a, index), _mm256_permutevar8x32_ps(b, index));
+            _mm256_blendv_ps(a, b, _mm256_castsi256_ps(second))
         }
     }
     #[inline(always)]
@@ -235,6 +248,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn mul(a: __m512, b: __m512) -> __m512 {
         unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_div_ps(a, b) }
     }
     #[inline(always)]
     unsafe fn max(a: __m512, b: __m512) -> __m512 {
@@ -329,6 +346,10 @@ impl Simd for Avx512 {
             let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
             _mm512_permutex2var_ps(a, even, b)
         }
+    }
+    #[inline(always)]
+    unsafe fn pick(a: __m512, b: __m512, index: *const i32) -> __m512 {
+        unsafe { _mm512_permutex2var_ps(a, _mm512_loadu_si512(index.cast()), b) }
     }
     #[inline(always)]
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize) {

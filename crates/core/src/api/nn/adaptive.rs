@@ -1,12 +1,13 @@
 //! Pooling to a given size, and the way back from maxima.
 
 use crate::api::{
-    pool::{Axis, Best},
+    pool::{Axis, Best, has_kernels, max_of_bins, mean_of_bins},
     same_device,
     sizes::Sizes,
     window::{Window, check_spatial, joined, windows, with_lead},
 };
 use crate::{DType, Error, Result, Scalar, Shape, Tensor};
+use gradus_numerics::pool::{Bins as Parts, Divisor, Window as Even};
 use smallvec::SmallVec;
 
 macro_rules! adaptive_methods {
@@ -15,7 +16,11 @@ macro_rules! adaptive_methods {
             #[doc = concat!("The maxima of bins that divide the last ", $d, " axes into `size`.")]
             #[track_caller]
             pub fn $max(&self, size: impl Into<Sizes>) -> Result<Tensor> {
-                Ok(adaptive_max(stringify!($max), $d, self, &size.into())?.0)
+                let (op, size) = (stringify!($max), size.into());
+                match parts(op, $d, self, &size)? {
+                    Some((flat, parts, shape)) => Ok(max_of_bins(&flat, &parts).reshape_to(&shape)),
+                    None => Ok(adaptive_max(op, $d, self, &size)?.0),
+                }
             }
 
             #[doc = concat!("As `", stringify!($max), "`, with the places of the maxima in the flattened axes.")]
@@ -93,6 +98,29 @@ struct Seen {
     bins: Vec<Bins>,
 }
 
+/// The flat input, the bins and the shape of the result for the CPU's own kernels, where they are the way: one bin of
+/// all is a sum like any other.
+#[track_caller]
+fn parts(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Option<(Tensor, SmallVec<[Parts; 3]>, Shape)>> {
+    check_spatial(op, x, d)?;
+    let outs = size.spread_positive(op, "output_size", d)?;
+    let flat = joined(x, d);
+    let spatial = &flat.dims()[1..];
+    let small =
+        spatial.iter().zip(&outs).all(|(n, out)| n.checked_mul(out + 1).is_some_and(|p| p <= isize::MAX as usize / 16));
+    if !has_kernels(x) || !small || outs.iter().all(|&out| out == 1) {
+        return Ok(None);
+    }
+    let part = |(&n, &out): (&usize, &usize)| {
+        let (size, stride) = (n / out, n / out);
+        let even = Even { n, size, stride, padding: 0, dilation: 1, out };
+        if n.is_multiple_of(out) { Parts::Even(even) } else { Parts::Adaptive { n, out } }
+    };
+    let parts = spatial.iter().zip(&outs).map(part).collect();
+    let shape = with_lead(x, d, outs.iter().copied());
+    Ok(Some((flat, parts, shape)))
+}
+
 /// Equal bins are a view; others are looked up, each padded to the largest.
 #[track_caller]
 fn see(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Seen> {
@@ -156,6 +184,9 @@ fn adaptive_max(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<(Tensor,
 fn adaptive_avg(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Tensor> {
     if !x.dtype().is_float() {
         return Err(Error::dtype(op, &[x.dtype()], format!("takes floats, not {}", x.dtype())).operand(x));
+    }
+    if let Some((flat, parts, shape)) = parts(op, d, x, size)? {
+        return Ok(mean_of_bins(&flat, &parts, Divisor::Inside).reshape_to(&shape));
     }
     let seen = see(op, d, x, size)?;
     let last: Vec<i64> = (-(d as i64)..0).collect();

@@ -21,6 +21,7 @@ mod norm_grad;
 pub(crate) mod patches;
 pub(crate) mod pool;
 pub(crate) mod resize;
+mod resize_taps;
 pub(crate) mod sizes;
 pub(crate) mod softmax;
 pub(crate) mod window;

@@ -8,7 +8,7 @@ use crate::{
     DType, Device, Error, Result, Scalar, Shape, Tensor, is_grad_enabled,
     op::{HostOp, MaxPool, Op, ReduceOp},
 };
-use gradus_numerics::pool::{self, Pool};
+use gradus_numerics::pool::{self, Bins, Divisor, MeanPool, Pool};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -167,11 +167,10 @@ fn max_pool(
     let ws = fit(op, x, d, kernel, o.stride.as_ref(), [&o.padding, &o.dilation], o.ceil_mode)?;
     let shape = with_lead(x, d, ws.iter().map(|w| w.out));
     let flat = joined(x, d);
-    if let (false, Some(pool)) = (indices, direct(x, &ws)) {
-        let lead = Shape::from([flat.dims()[0]]);
-        let outs: Shape = lead.iter().copied().chain(ws.iter().map(|w| w.out)).collect();
-        let op = Op::Host(HostOp::MaxPool(MaxPool::Max, Arc::new(pool)));
-        return Ok((flat.make(op, &[&flat], outs, x.dtype()).reshape_to(&shape), None));
+    // Not for windows that may see nothing.
+    if !indices && has_kernels(x) && !ws.iter().any(|w| w.dilation > 1 && w.overhangs()) {
+        let bins: SmallVec<[Bins; 3]> = ws.iter().map(Window::bins).collect();
+        return Ok((max_of_bins(&flat, &bins).reshape_to(&shape), None));
     }
     let mask = inside(&flat, &ws)?;
     let mut best = Best::of(&windows(&flat.detach(), &ws)?, mask.as_ref(), d)?;
@@ -195,24 +194,59 @@ fn max_pool(
     Ok((y.reshape_to(&shape), Some(at.reshape_to(&shape))))
 }
 
-/// The windows of the CPU's own kernel, where it has one: f32, one or two axes, and no window that sees nothing.
-fn direct(x: &Tensor, ws: &[Window]) -> Option<Pool> {
-    let of = |w: &Window| pool::Window {
-        n: w.n,
-        size: w.size,
-        stride: w.stride,
-        padding: w.padding,
-        dilation: w.dilation,
-        out: w.out,
+impl Window {
+    fn bins(&self) -> Bins {
+        let Window { n, size, stride, padding, dilation, out } = *self;
+        Bins::Even(pool::Window { n, size, stride, padding, dilation, out })
+    }
+}
+
+/// Whether the CPU's own kernels take a tensor.
+pub(super) fn has_kernels(x: &Tensor) -> bool {
+    x.device() == Device::cpu() && x.dtype() == DType::F32
+}
+
+/// A map over bins of the last axes of `[lead, spatial..]`, by kernels for two axes at a time: of three, the first is
+/// left to the second kernel. `make` is told whether it is the last.
+#[track_caller]
+fn over_bins(flat: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], bool) -> HostOp) -> Tensor {
+    let whole = |n| Bins::Even(pool::Window { n, size: 1, stride: 1, padding: 0, dilation: 1, out: n });
+    let run = |x: &Tensor, pair, last, shape: &[usize]| {
+        x.make(Op::Host(make(pair, last)), &[x], Shape::from(shape), x.dtype())
     };
-    let fits =
-        x.device() == Device::cpu() && x.dtype() == DType::F32 && !ws.iter().any(|w| w.dilation > 1 && w.overhangs());
-    let windows = match ws {
-        [w] => [pool::Window { n: 1, size: 1, stride: 1, padding: 0, dilation: 1, out: 1 }, of(w)],
-        [h, w] => [of(h), of(w)],
-        _ => return None,
-    };
-    fits.then_some(Pool { windows })
+    let lead = flat.dims()[0];
+    match bins {
+        [w] => run(flat, [whole(1), *w], true, &[lead, w.out()]),
+        [h, w] => run(flat, [*h, *w], true, &[lead, h.out(), w.out()]),
+        [d, h, w] => {
+            let (planes, outs) = (lead * d.n(), h.out() * w.out());
+            let x = flat.reshape_to(&Shape::from([planes, h.n(), w.n()]));
+            let x = run(&x, [*h, *w], false, &[planes, h.out(), w.out()]);
+            let x = x.reshape_to(&Shape::from([lead, d.n(), outs]));
+            let y = run(&x, [*d, whole(outs)], true, &[lead, d.out(), outs]);
+            y.reshape_to(&Shape::from([lead, d.out(), h.out(), w.out()]))
+        }
+        _ => flat.clone(),
+    }
+}
+
+/// The maxima of bins of the last axes of `[lead, spatial..]`. (Of equal ones, and of NaNs, taking the depth last finds
+/// the same as taking all at once.)
+#[track_caller]
+pub(super) fn max_of_bins(flat: &Tensor, bins: &[Bins]) -> Tensor {
+    over_bins(flat, bins, |windows, _| HostOp::MaxPool(MaxPool::Max, Arc::new(Pool { windows })))
+}
+
+/// The means of bins of the last axes of `[lead, spatial..]`.
+#[track_caller]
+pub(super) fn mean_of_bins(flat: &Tensor, bins: &[Bins], divisor: Divisor) -> Tensor {
+    over_bins(flat, bins, |bins, last| {
+        let divisor = match divisor {
+            Divisor::Fixed(_) if !last => Divisor::Fixed(1),
+            Divisor::Fixed(_) | Divisor::Padded | Divisor::Inside => divisor,
+        };
+        HostOp::MeanPool(Arc::new(MeanPool { bins, divisor }))
+    })
 }
 
 /// The least value of a tensor's element type: what a maximum starts from.
@@ -329,6 +363,18 @@ fn avg_pool(op: &str, d: usize, x: &Tensor, kernel: &Sizes, o: &AvgPoolOptions) 
         return Err(Error::dtype(op, &[x.dtype()], "takes numbers, not bool").operand(x));
     }
     let ws = fit(op, x, d, kernel, o.stride.as_ref(), [&o.padding, &1.into()], o.ceil_mode)?;
+    // One window over all is a sum like any other.
+    let single = ws.iter().all(|w| w.out == 1 && w.size == w.n && !w.overhangs());
+    if has_kernels(x) && !single && o.divisor_override != Some(0) {
+        let bins: SmallVec<[Bins; 3]> = ws.iter().map(Window::bins).collect();
+        let divisor = match o.divisor_override {
+            Some(n) => Divisor::Fixed(n),
+            None if o.count_include_pad => Divisor::Padded,
+            None => Divisor::Inside,
+        };
+        let means = mean_of_bins(&joined(x, d), &bins, divisor);
+        return Ok(means.reshape_to(&with_lead(x, d, ws.iter().map(|w| w.out))));
+    }
     let all = windows(&joined(x, d), &ws)?;
     let last: Vec<i64> = (-(d as i64)..0).collect();
     let sum = all.sum_dim(last, false)?;

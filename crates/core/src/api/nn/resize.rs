@@ -1,5 +1,6 @@
 //! Resampling of the spatial axes. Every mode but `Area` is, axis by axis, a weighted sum of a few looked-up elements.
 
+use super::resize_taps;
 use crate::api::sizes::Sizes;
 use crate::{DType, Error, Result, Shape, Tensor};
 use smallvec::SmallVec;
@@ -67,9 +68,9 @@ pub struct InterpolateOptions {
 }
 
 /// One axis to resample: its extents before and after, and the scale factor if positions come from it.
-struct Resized {
-    n: usize,
-    out: usize,
+pub(super) struct Resized {
+    pub n: usize,
+    pub out: usize,
     factor: Option<f64>,
 }
 
@@ -115,6 +116,9 @@ impl Tensor {
                 2 => self.adaptive_avg_pool2d(&outs[..]),
                 _ => self.adaptive_avg_pool3d(&outs[..]),
             };
+        }
+        if let Some(y) = resize_taps::resampled(self, &axes, &options) {
+            return Ok(y);
         }
         // Positions and weights are computed in the type of the arithmetic, as in PyTorch.
         let work = if self.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
@@ -213,8 +217,13 @@ impl Tensor {
 }
 
 impl Resized {
+    /// Whether nothing changes.
+    pub(super) fn is_same(&self) -> bool {
+        self.out == self.n && self.factor.is_none_or(|f| f == 1.0)
+    }
+
     /// Input elements a step of the output.
-    fn scale(&self, align: bool) -> f64 {
+    pub(super) fn scale(&self, align: bool) -> f64 {
         match (align, self.factor) {
             (true, _) if self.out > 1 => (self.n - 1) as f64 / (self.out - 1) as f64,
             (true, _) => 0.0,
@@ -232,7 +241,7 @@ impl Resized {
 
 /// `floor((i + shift) * scale)`, in f32 as PyTorch computes it whatever the element type.
 fn nearest(i: &Tensor, r: &Resized, shift: f64) -> Result<Tensor> {
-    if r.out == r.n && r.factor.is_none_or(|f| f == 1.0) {
+    if r.is_same() {
         return Ok(i.clone());
     }
     let at = (i.to_dtype(DType::F32) + shift) * r.scale(false);

@@ -11,6 +11,8 @@ use crate::{
 use gradus_numerics::{
     Lanes, Num, Real,
     linalg::{self as la, LinalgError},
+    pool,
+    resample::resample,
     scan,
     scatter::{self, IndexError, Mode, Negative, Source},
     sort,
@@ -55,6 +57,18 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
             d => Err(Error::dtype(op.name(), &[d], format!("needs f32 or f64, not {d}"))),
         },
         HostOp::MaxPool(which, pool) => fused::max_pool(*which, pool, inputs, out),
+        HostOp::MeanPool(p) => {
+            pool::mean_pool(p, of(&inputs[0]), out_of(out));
+            Ok(())
+        }
+        HostOp::MeanPoolGrad(p) => {
+            pool::mean_pool_grad(p, of(&inputs[0]), out_of(out));
+            Ok(())
+        }
+        HostOp::Resample(r) => {
+            resample(r, of(&inputs[0]), out_of(out));
+            Ok(())
+        }
         HostOp::TakeRows => numeric!(d, take_rows(inputs, out)),
         HostOp::AddRows => numeric!(d, add_rows(inputs, out, &spec.1)),
         HostOp::Attention(a) if attention16::foreign(inputs) => attention16::attention(a, inputs, out),

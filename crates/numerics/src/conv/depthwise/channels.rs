@@ -126,7 +126,7 @@ impl Plan {
 }
 
 /// One plane deep.
-fn is_flat(g: &Geometry) -> bool {
+pub(super) fn is_flat(g: &Geometry) -> bool {
     g.kernel[0] == 1 && g.input[0] == 1 && g.output[0] == 1 && g.params.padding[0] == (0, 0)
 }
 

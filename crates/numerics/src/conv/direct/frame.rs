@@ -208,6 +208,9 @@ pub(super) fn for_alike(g: &Geometry, d: usize, outputs: Range<usize>, mut f: im
     }
 }
 
+/// How many numbers ahead of what is read lines are asked for: the hardware stops at pages' ends.
+pub(super) const AHEAD: usize = 768;
+
 /// Fills a frame with `channels` of the images `x`, whose `step` is the distance of two images.
 #[inline(always)]
 unsafe fn fill_body<S: Simd>(
@@ -247,9 +250,12 @@ unsafe fn fill_body<S: Simd>(
                             zero::<S>(to, left);
                         }
                         let from = plane.as_ptr().add((depth * height + row) * width + from_column);
+                        S::prefetch(from.wrapping_add(AHEAD));
                         copy::<S>(from, 1, to.add(left), n);
-                        if left + n < f.width {
-                            zero::<S>(to.add(left + n), f.width - left - n);
+                        // The last vector of the copy ends in zeros.
+                        let done = left + n.next_multiple_of(S::LANES);
+                        if done < f.width {
+                            zero::<S>(to.add(done), f.width - done);
                         }
                     }
                 }

@@ -7,6 +7,7 @@
 //! the lanes; elements of the left one are spread over vectors as they are read.
 
 use crate::simd::{Simd, dispatch};
+use std::ops::Range;
 
 /// A place in `A`, and the row of `C` (or of `B`) that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +135,26 @@ pub(super) fn for_panels(vectors: usize, mut f: impl FnMut(usize, usize)) {
     }
 }
 
+/// How many panels there are.
+pub(super) fn count_panels(vectors: usize) -> usize {
+    let mut count = 0;
+    for_panels(vectors, |_, _| count += 1);
+    count
+}
+
+/// [`for_panels`] for some of them; gives the vectors that these have.
+pub(super) fn for_some_panels(vectors: usize, some: Range<usize>, mut f: impl FnMut(usize, usize)) -> Range<usize> {
+    let (mut i, mut done) = (0, 0..0);
+    for_panels(vectors, |vector, n| {
+        if some.contains(&i) {
+            done = if i == some.start { vector } else { done.start }..vector + n;
+            f(vector, n);
+        }
+        i += 1;
+    });
+    done
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +170,13 @@ mod tests {
                 assert!((1..=3).contains(&n) && (n > 1 || vectors == 1));
                 next += n;
             });
+            assert_eq!(next, vectors);
+            let mut next = 0;
+            for i in 0..count_panels(vectors) {
+                let done = for_some_panels(vectors, i..i + 1, |first, n| assert_eq!((first, n > 0), (next, true)));
+                assert_eq!(done.start, next);
+                next = done.end;
+            }
             assert_eq!(next, vectors);
         }
     }

@@ -5,7 +5,7 @@
 //! transposed when they are final.
 
 use super::frame::{Block, Blocks, Frame, Places, Taps, fill, for_alike};
-use super::indexed::{Indexed, for_panels, indexed};
+use super::indexed::{Indexed, count_panels, for_some_panels, indexed};
 use super::{Job, Sink, pitch};
 use crate::conv::patches::Geometry;
 use crate::conv::turn::turn;
@@ -136,8 +136,7 @@ impl Job<'_> {
         let wanted = (self.images * g.outputs()).div_ceil(8).clamp(64, POSITIONS);
         let blocks = Blocks::new(self.images, g.output, wanted);
         let count = self.groups * blocks.count();
-        let mut panels = 0usize;
-        for_panels(vectors, |_, _| panels += 1);
+        let panels = count_panels(vectors);
         let some = panels.div_ceil(8usize.div_ceil(count).min(panels));
         let parts = panels.div_ceil(some);
         // Weights that serve several blocks are packed once, before.
@@ -147,16 +146,12 @@ impl Job<'_> {
         if shared {
             for_tasks(self.groups * panels, self.weights.len() >= 1 << 14, |t| {
                 let (group, mine) = (t / panels, t % panels);
-                let mut i = 0;
-                for_panels(vectors, |vector, n| {
-                    if i == mine {
-                        // SAFETY: panels have places of their own.
-                        unsafe {
-                            let to = weights.ptr().add((group * row + vector * lanes) * depth);
-                            self.pack(isa, group, (vector, n), 0..depth, to);
-                        }
+                for_some_panels(vectors, mine..mine + 1, |vector, n| {
+                    // SAFETY: panels have places of their own.
+                    unsafe {
+                        let to = weights.ptr().add((group * row + vector * lanes) * depth);
+                        self.pack(isa, group, (vector, n), 0..depth, to);
                     }
-                    i += 1;
                 });
             });
         }
@@ -189,7 +184,7 @@ impl Job<'_> {
             let mut framed = scratch::take(if shared { frame.len() } else { 0 });
             let mut packed = scratch::take(if shared { 0 } else { 3 * lanes * part * kernel });
             let mut sums = scratch::take(block.len() * row);
-            let mut channels_done = 0..0;
+            let mut done = 0..0;
             for first in (0..self.channels).step_by(part) {
                 let channels = first..self.channels.min(first + part);
                 let from = group * self.channels;
@@ -204,16 +199,7 @@ impl Job<'_> {
                     } else {
                         a = whole.ptr().add(group * frame.len() + first * frame.channel);
                     }
-                    let mut i = 0;
-                    for_panels(vectors, |vector, n| {
-                        i += 1;
-                        if !mine.contains(&(i - 1)) {
-                            return;
-                        }
-                        if i - 1 == mine.start {
-                            channels_done.start = vector * lanes;
-                        }
-                        channels_done.end = self.rows.min((vector + n) * lanes);
+                    done = for_some_panels(vectors, mine.clone(), |vector, n| {
                         let mut b = weights.ptr().add((group * row + vector * lanes) * depth);
                         b = b.add(elements.start * n * lanes);
                         if !shared {
@@ -241,7 +227,8 @@ impl Job<'_> {
                     });
                 }
             }
-            self.turn(isa, group, &block, channels_done, &sums, row);
+            let done = done.start * lanes..self.rows.min(done.end * lanes);
+            self.turn(isa, group, &block, done, &sums, row);
         });
     }
 

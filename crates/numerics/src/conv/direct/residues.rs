@@ -2,7 +2,7 @@
 //! modulo the stride sees a kernel of its own (every second element of it, say) with unit stride, so
 //! that every position is written once and nothing is added up in memory.
 
-use super::{Job, Sink, spread};
+use super::{Job, Sink, spread, woven};
 use crate::conv::patches::Geometry;
 use crate::conv::{ConvParams, Problem};
 use crate::epilogue::Epilogue;
@@ -44,12 +44,17 @@ impl Part {
 pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
     let g = &p.geometry;
     let stride = g.params.stride;
-    // With few channels to write or few columns, packing the weights anew costs more than it saves.
-    if (p.c < 8 && p.groups == 1) || p.n * p.outputs() < 256 {
+    if p.n * p.outputs() < 256 {
         return false;
     }
-    if stride != [1; 3] && spread::input_grad(isa, p, grad, w, dx) {
+    // With few channels to write or few columns, packing the weights anew costs more than it saves.
+    let few = p.c < 8 && p.groups == 1;
+    if stride != [1; 3] && ((!few && spread::input_grad(isa, p, grad, w, dx)) || woven::input_grad(isa, p, grad, w, dx))
+    {
         return true;
+    }
+    if few {
+        return false;
     }
     if (0..3).any(|d| stride[d] > 1 && g.params.dilation[d] > 1) {
         return false;

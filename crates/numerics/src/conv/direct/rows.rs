@@ -21,7 +21,7 @@ const WORK: usize = 1 << 17;
 
 /// How the outputs of a block lie in vectors.
 pub(super) struct Layout {
-    blocks: Blocks,
+    pub(super) blocks: Blocks,
     /// Whether vectors go on from row to row.
     flat: bool,
     /// Vectors of a whole block.
@@ -29,6 +29,33 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// The distance of rows of sums until they are written, which lie `padded` apart in the input.
+    pub(super) fn pitch(&self, padded: usize, lanes: usize) -> usize {
+        if self.flat { padded } else { self.blocks.size[2].next_multiple_of(lanes) }
+    }
+
+    /// The vectors of a whole block: where their inputs are, and where their sums go.
+    pub(super) fn places(&self, padded: usize, lanes: usize) -> Places {
+        let [_, rows, width] = self.blocks.size;
+        let pitch = self.pitch(padded, lanes);
+        let mut vectors = Places::new(self.vectors);
+        if self.flat {
+            (0..self.vectors).for_each(|v| vectors.push(v * lanes, v * lanes));
+        } else {
+            for row in 0..rows {
+                for first in (0..width).step_by(lanes) {
+                    vectors.push(row * padded + first, row * pitch + first);
+                }
+            }
+        }
+        vectors
+    }
+
+    /// How many of them the first rows of a block take.
+    pub(super) fn used(&self, rows: usize, padded: usize, lanes: usize) -> usize {
+        Layout::row_vectors(rows, self.blocks.size[2], padded, lanes, self.flat)
+    }
+
     fn row_vectors(rows: usize, width: usize, padded: usize, lanes: usize, flat: bool) -> usize {
         if flat { ((rows - 1) * padded + width).div_ceil(lanes) } else { rows * width.div_ceil(lanes) }
     }
@@ -71,17 +98,8 @@ impl Job<'_> {
         phases.elements(&mut elements);
         // Rows are kept `pitch` apart until they are written.
         let [_, rows, width] = blocks.size;
-        let pitch = if layout.flat { phases.width } else { width.next_multiple_of(lanes) };
-        let mut vectors = Places::new(layout.vectors);
-        if layout.flat {
-            (0..layout.vectors).for_each(|v| vectors.push(v * lanes, v * lanes));
-        } else {
-            for row in 0..rows {
-                for first in (0..width).step_by(lanes) {
-                    vectors.push(row * phases.width + first, row * pitch + first);
-                }
-            }
-        }
+        let pitch = layout.pitch(phases.width, lanes);
+        let vectors = layout.places(phases.width, lanes);
         let (elements, vectors) = (&elements[..], &vectors[..]);
         let channels = self.groups * self.rows;
         let positions = g.outputs();
@@ -98,7 +116,7 @@ impl Job<'_> {
                 let image = block.images.start;
                 let (first, count) = (block.first(g) - image * positions, block.len());
                 let high = block.rows.len();
-                let used = Layout::row_vectors(high, width, phases.width, lanes, layout.flat);
+                let used = layout.used(high, phases.width, lanes);
                 let from = (image * self.groups + group) * self.channels;
                 // SAFETY: the buffers have these lengths; places are inside them, and tasks write
                 // different outputs.

@@ -1,15 +1,12 @@
 //! The gradient for the input of strided convolutions: positions of all residues modulo the stride
 //! together, with input channels in the lanes.
-//!
-//! Input position `u` (padding included) `= s q + r` gets weight `k` times gradient `o` where
-//! `u = s o + d k`: so `o = q - (d k - r) / s` for those `k` for which that is a whole number. On the
-//! grid of the `q` this is a convolution of unit stride, of which every residue sees some elements.
 
 use super::frame::{Block, Blocks, Frame, Places, fill};
-use super::indexed::{Indexed, Place, for_panels, indexed};
+use super::grid::{Axis, grid};
+use super::indexed::{Indexed, Place, count_panels, for_panels, for_some_panels, indexed};
+use crate::conv::Problem;
 use crate::conv::patches::Geometry;
 use crate::conv::turn::turn;
-use crate::conv::{ConvParams, Problem};
 use crate::scratch;
 use crate::simd::Isa;
 use crate::tasks::{Shared, for_tasks};
@@ -24,60 +21,9 @@ const DEEP: usize = 512;
 /// The most kinds of rows or columns that are told apart.
 const KINDS: usize = 16;
 
-/// One axis of the problem.
-#[derive(Clone, Copy)]
-struct Axis {
-    stride: usize,
-    dilation: usize,
-    kernel: usize,
-    pad: usize,
-    input: usize,
-    output: usize,
-}
-
-impl Axis {
-    fn new(g: &Geometry, d: usize) -> Axis {
-        let p = &g.params;
-        let (input, output) = (g.input[d], g.output[d]);
-        Axis { stride: p.stride[d], dilation: p.dilation[d], kernel: g.kernel[d], pad: p.padding[d].0, input, output }
-    }
-
-    /// How far the sums reach back on the grid.
-    fn reach(&self) -> usize {
-        (self.kernel - 1) * self.dilation / self.stride
-    }
-
-    /// The grid's first place, and how many there are.
-    fn grid(&self) -> (usize, usize) {
-        let first = self.pad / self.stride;
-        (first, (self.pad + self.input - 1) / self.stride - first + 1)
-    }
-
-    /// The positions that belong to places of the grid.
-    fn positions(&self, grid: Range<usize>) -> Range<usize> {
-        let at = |q: usize| ((q + self.grid().0) * self.stride).saturating_sub(self.pad).min(self.input);
-        at(grid.start)..at(grid.end)
-    }
-
-    /// The place of a position on the grid.
-    fn place(&self, u: usize) -> usize {
-        (u + self.pad) / self.stride - self.grid().0
-    }
-
-    /// The elements of the kernel that a position sees, and how far back the gradient of each lies.
-    fn seen(&self, u: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let a = *self;
-        let (q, r) = ((u + a.pad) / a.stride, (u + a.pad) % a.stride);
-        (0..a.kernel).filter_map(move |k| {
-            let back = (k * a.dilation).checked_sub(r).filter(|b| b % a.stride == 0)? / a.stride;
-            q.checked_sub(back).filter(|&o| o < a.output)?;
-            Some((k, back))
-        })
-    }
-
-    fn alike(&self, a: usize, b: usize) -> bool {
-        (a + self.pad) % self.stride == (b + self.pad) % self.stride && self.seen(a).eq(self.seen(b))
-    }
+/// Whether two positions see the same elements of the kernel.
+fn alike(axis: &Axis, a: usize, b: usize) -> bool {
+    (a + axis.pad) % axis.stride == (b + axis.pad) % axis.stride && axis.seen(a).eq(axis.seen(b))
 }
 
 /// Positions along an axis by kind: those that see the same elements of the kernel.
@@ -97,14 +43,14 @@ impl Kinds {
     fn new(axis: &Axis, positions: Range<usize>) -> Option<Kinds> {
         let (mut kinds, mut count) = ([(0, 0); KINDS], 0);
         for u in positions.clone() {
-            if !kinds[..count].iter().any(|&(kind, _)| axis.alike(kind, u)) {
+            if !kinds[..count].iter().any(|&(kind, _)| alike(axis, kind, u)) {
                 kinds.get_mut(count)?.0 = u;
                 count += 1;
             }
         }
         let mut places = Places::new(positions.len());
         for (kind, end) in &mut kinds[..count] {
-            positions.clone().filter(|&u| axis.alike(*kind, u)).for_each(|u| places.push(axis.place(u), u));
+            positions.clone().filter(|&u| alike(axis, *kind, u)).for_each(|u| places.push(axis.place(u), u));
             *end = places.len();
         }
         Some(Kinds { places, kinds, count })
@@ -132,20 +78,13 @@ struct Job<'a> {
 /// The gradient for the input; `false` where it cannot or should not be had this way.
 pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
     let g = &p.geometry;
-    let flat = g.kernel[0] == 1 && g.input[0] == 1 && g.output[0] == 1 && g.params.padding[0] == (0, 0);
     let wasted = p.c.next_multiple_of(isa.lanes()) - p.c;
     // A stride beyond the kernel leaves positions without any sum.
     let dense = (0..3).all(|d| g.params.stride[d] <= g.kernel[d]);
-    if !flat || !dense || g.inputs() == 0 || p.o == 0 || wasted > 4 + p.c / 4 {
+    if !dense || p.o == 0 || wasted > 4 + p.c / 4 {
         return false;
     }
-    let (rows, columns) = (Axis::new(g, 1), Axis::new(g, 2));
-    let reach = [0, rows.reach(), columns.reach()];
-    let (first, count) = ([0, rows.grid().0, columns.grid().0], [1, rows.grid().1, columns.grid().1]);
-    let pad = [0, 1, 2].map(|d| reach[d].checked_sub(first[d]));
-    let [Some(a), Some(b), Some(c)] = pad else { return false };
-    let params = ConvParams { padding: [(a, 0), (b, 0), (c, 0)], ..ConvParams::default() };
-    let grid = Geometry { input: g.output, kernel: reach.map(|r| r + 1), output: count, params };
+    let Some((rows, columns, grid)) = grid(g) else { return false };
     let job = Job { p, rows, columns, grid };
     assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
     assert_eq!(dx.len(), p.n * p.groups * p.c * g.inputs(), "the input's size");
@@ -158,10 +97,11 @@ impl Job<'_> {
         let kernel = self.rows.kernel * self.columns.kernel;
         let (depth, row) = (p.o * kernel, p.c.next_multiple_of(lanes));
         let vectors = row / lanes;
-        let mut panels = 0usize;
-        for_panels(vectors, |_, _| panels += 1);
+        let panels = count_panels(vectors);
         let cell = self.rows.stride * self.columns.stride;
-        let wanted = (p.n * p.geometry.inputs()).div_ceil(16).clamp(64, POSITIONS).div_ceil(cell);
+        // More of them where there are few channels: their sums are as many.
+        let most = POSITIONS * (3 / vectors).max(1);
+        let wanted = (p.n * p.groups * p.geometry.inputs()).div_ceil(16).clamp(64, most).div_ceil(cell);
         let [_, high, wide] = self.grid.output;
         let blocks = if high * wide * 2 <= wanted {
             Blocks::new(p.n, self.grid.output, wanted)
@@ -209,16 +149,7 @@ impl Job<'_> {
                 unsafe {
                     let (from, end) = (from + channels.start, from + channels.end);
                     fill(isa, &frame, &block, grad, step, from..end, framed.as_mut_ptr());
-                    let mut i = 0;
-                    for_panels(vectors, |vector, n| {
-                        i += 1;
-                        if !mine.contains(&(i - 1)) {
-                            return;
-                        }
-                        if i - 1 == mine.start {
-                            done.start = vector * lanes;
-                        }
-                        done.end = p.c.min((vector + n) * lanes);
+                    done = for_some_panels(vectors, mine.clone(), |vector, n| {
                         let b = packed.ptr().add((group * row + vector * lanes) * depth + first * kernel * n * lanes);
                         let (mut window, mut element) = (0, 0);
                         for (end, windows_end) in classes.ends.iter().zip(ends.iter()) {
@@ -234,6 +165,7 @@ impl Job<'_> {
                     });
                 }
             }
+            let done = done.start * lanes..p.c.min(done.end * lanes);
             for (i, image) in block.images.clone().enumerate() {
                 let plane = (image * p.groups + group) * p.c + done.start;
                 // SAFETY: tasks write different rows or channels of the images.

@@ -24,6 +24,8 @@ pub(super) struct Tables<'a> {
     high: usize,
     wide: usize,
     windows: Places,
+    /// Where the windows of each block start.
+    starts: Places,
     elements: Places,
 }
 
@@ -40,8 +42,10 @@ impl<'a> Tables<'a> {
         let high = if channels * kw >= ALIKE { 1 } else { kh };
         let wide = if channels >= ALIKE && high == 1 && whole_rows { 1 } else { kw };
         let mut windows = Places::new(g.outputs() * (kw / wide));
+        let mut starts = Places::new(blocks.count());
         for i in 0..blocks.count() {
             let block = blocks.get(i);
+            starts.push(windows.len(), 0);
             for w in (0..kw).step_by(wide) {
                 frame.windows(&block, block.rows.clone(), columns(g, w, wide, block.columns.clone()), &mut windows);
             }
@@ -54,19 +58,32 @@ impl<'a> Tables<'a> {
                 }
             }
         }
-        Tables { g, blocks, frame, channels, high, wide, windows, elements }
+        Tables { g, blocks, frame, channels, high, wide, windows, starts, elements }
     }
 
-    /// Adds an image's products to the sums of some of its channels.
+    /// How many blocks an image has.
+    pub fn blocks(&self) -> usize {
+        self.blocks.count()
+    }
+
+    /// The positions of a block.
+    pub fn positions(&self, i: usize) -> Range<usize> {
+        let block = self.blocks.get(i);
+        let first = block.first(self.g);
+        first..first + block.len()
+    }
+
+    /// Adds the products of block `i` of an image to the sums of some of its channels.
     ///
     /// # Safety
     ///
-    /// `gradients` has a row of `row` numbers for each position, and `sums` one for each element of
-    /// the channels, used by nobody else, `vectors` vectors of which are there.
+    /// `gradients` has a row of `row` numbers for each position of the block, and `sums` one for each
+    /// element of the channels, used by nobody else, `vectors` vectors of which are there.
     #[allow(clippy::too_many_arguments)]
     pub unsafe fn add(
         &self,
         isa: Isa,
+        i: usize,
         x: &[f32],
         channels: Range<usize>,
         gradients: *const f32,
@@ -79,51 +96,42 @@ impl<'a> Tables<'a> {
         let [deep, kh, kw] = g.kernel;
         let set = self.high * self.wide;
         let mut framed = scratch::take(self.frame.len());
-        let mut at = 0;
-        for i in 0..self.blocks.count() {
-            let block = self.blocks.get(i);
-            let first = block.first(g);
-            let seen = taps(g, 0, block.depth);
-            // SAFETY: the frame has this length; places and rows are inside it and the buffers.
-            unsafe {
-                fill(isa, &self.frame, &block, x, 0, channels.clone(), framed.as_mut_ptr());
-                let mut next = at;
-                for w in (0..kw).step_by(self.wide) {
-                    let columns = columns(g, w, self.wide, block.columns.clone()).len();
-                    let windows = &self.windows[next..next + block.rows.len() * columns];
-                    next += windows.len();
-                    for d in 0..deep {
-                        for h in (0..kh).step_by(self.high) {
-                            let rows = if !seen.contains(&d) {
-                                block.rows.start..block.rows.start
-                            } else if self.high == 1 {
-                                g.inside(1, h, block.rows.clone())
-                            } else {
-                                block.rows.clone()
-                            };
-                            let (from, end) = (rows.start - block.rows.start, rows.end - block.rows.start);
-                            let windows = &windows[from * columns..end * columns];
-                            let place = ((d * kh + h) * kw + w * self.high) * self.channels;
-                            let elements = &self.elements[place..][..set * channels.len()];
-                            let p = Indexed {
-                                a: framed.as_ptr(),
-                                rows: elements,
-                                columns: windows,
-                                b: gradients.add(first * row),
-                                b_row: row,
-                                c: sums,
-                                c_row: row,
-                                vectors: 0,
-                                add: add || i > 0,
-                            };
-                            for_panels(vectors, |vector, n| {
-                                let lanes = vector * isa.lanes();
-                                indexed(isa, &Indexed { b: p.b.add(lanes), c: p.c.add(lanes), vectors: n, ..p });
-                            });
-                        }
-                    }
+        let block = self.blocks.get(i);
+        let seen = taps(g, 0, block.depth);
+        let mut next = self.starts[i].at as usize;
+        // SAFETY: the frame has this length; places and rows are inside it and the buffers.
+        unsafe {
+            fill(isa, &self.frame, &block, x, 0, channels.clone(), framed.as_mut_ptr());
+            for w in (0..kw).step_by(self.wide) {
+                let columns = columns(g, w, self.wide, block.columns.clone()).len();
+                let windows = &self.windows[next..next + block.rows.len() * columns];
+                next += windows.len();
+                for (d, h) in (0..deep).flat_map(|d| (0..kh).step_by(self.high).map(move |h| (d, h))) {
+                    let rows = if !seen.contains(&d) {
+                        block.rows.start..block.rows.start
+                    } else if self.high == 1 {
+                        g.inside(1, h, block.rows.clone())
+                    } else {
+                        block.rows.clone()
+                    };
+                    let (from, end) = (rows.start - block.rows.start, rows.end - block.rows.start);
+                    let place = ((d * kh + h) * kw + w * self.high) * self.channels;
+                    let p = Indexed {
+                        a: framed.as_ptr(),
+                        rows: &self.elements[place..][..set * channels.len()],
+                        columns: &windows[from * columns..end * columns],
+                        b: gradients,
+                        b_row: row,
+                        c: sums,
+                        c_row: row,
+                        vectors: 0,
+                        add,
+                    };
+                    for_panels(vectors, |vector, n| {
+                        let lanes = vector * isa.lanes();
+                        indexed(isa, &Indexed { b: p.b.add(lanes), c: p.c.add(lanes), vectors: n, ..p });
+                    });
                 }
-                at = next;
             }
         }
     }

@@ -4,41 +4,18 @@
 //! end: the patches then serve as they are gathered (or the input itself, for kernels of one
 //! element), and what is transposed first is the smaller gradient.
 
-use super::super::Problem;
-use super::pitch;
+use super::dots;
 use super::taps::Tables;
+use crate::conv::Problem;
+use crate::conv::turn::turn;
 use crate::micro::{Product, product};
 use crate::scratch;
-use crate::simd::{Isa, Simd, dispatch};
+use crate::simd::Isa;
 use crate::tasks::{Shared, for_tasks};
 use std::ops::Range;
 
 /// Numbers of transposed gradient that are kept at once.
 const KEPT: usize = 1 << 21;
-
-/// `columns` numbers of each of `rows` rows to their transpose, whose rows are filled up to whole
-/// vectors.
-#[inline(always)]
-unsafe fn transpose_body<S: Simd>(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize) {
-    // SAFETY: the caller gives rows that long on both sides.
-    unsafe {
-        for i in (0..rows).step_by(S::LANES) {
-            let mut j = 0;
-            if i + S::LANES <= rows {
-                while j + S::LANES <= columns {
-                    S::transpose(x.add(i * from + j), from, y.add(j * to + i), to);
-                    j += S::LANES;
-                }
-            }
-            for r in i..rows.min(i + S::LANES) {
-                for c in j..columns {
-                    *y.add(c * to + r) = *x.add(r * from + c);
-                }
-            }
-        }
-    }
-}
-dispatch!(unsafe fn transpose = transpose_body(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize));
 
 /// The gradient for the weights.
 pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) {
@@ -47,13 +24,16 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f3
     if dw.is_empty() || grad.is_empty() {
         return dw.fill(0.0);
     }
+    if dots::pays(isa, p) {
+        return dots::weight_grad(isa, p, x, grad, dw);
+    }
     let (rows, parallel) = (p.groups * job.depth, job.parallel());
     let mut sums = scratch::take(rows * job.row);
     let shared = Shared::new(&mut sums);
     // Few weights, or too few channels for all threads.
     let few = job.depth * job.row <= 1 << 14;
     if few || (p.c < 8 && p.n >= 4 && job.depth * job.row <= 1 << 18) {
-        job.by_images(isa, &shared);
+        job.by_blocks(isa, &shared);
     } else {
         job.by_channels(isa, &shared);
     }
@@ -65,7 +45,7 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f3
         unsafe {
             let from_sums = shared.ptr().add(group * job.depth * job.row + from);
             let to = dw.ptr().add((group * p.o + from) * job.depth);
-            transpose(isa, job.depth, count, from_sums, job.row, to, job.depth);
+            turn(isa, job.depth, count, from_sums, job.row, to, job.depth);
         }
     });
 }
@@ -78,7 +58,8 @@ struct Job<'a> {
     kernel: usize,
     depth: usize,
     positions: usize,
-    /// A row of the sums and of the transposed gradient: output channels of a group, padded.
+    /// A row of the sums and of the transposed gradient: output channels of a group, padded to an
+    /// odd number of cache lines, so that rows do not fall on the same ones.
     row: usize,
 }
 
@@ -87,7 +68,7 @@ impl<'a> Job<'a> {
         assert_eq!(x.len(), p.n * p.groups * p.c * p.geometry.inputs(), "the input's size");
         assert_eq!(grad.len(), p.n * p.groups * p.o * p.outputs(), "the gradient's size");
         let kernel = p.patch(1);
-        Job { p, x, grad, kernel, depth: p.c * kernel, positions: p.outputs(), row: pitch(p.o) }
+        Job { p, x, grad, kernel, depth: p.c * kernel, positions: p.outputs(), row: (p.o.div_ceil(16) | 1) * 16 }
     }
 
     fn parallel(&self) -> bool {
@@ -99,24 +80,25 @@ impl<'a> Job<'a> {
         (kept / (self.positions * self.row * self.p.groups).max(1)).clamp(1, self.p.n.max(1))
     }
 
-    /// The gradient of an image's group, transposed.
+    /// Some positions of the gradient of an image's group, transposed.
     ///
     /// # Safety
     ///
-    /// `to` has `positions` rows of `row` numbers.
-    unsafe fn transpose(&self, isa: Isa, image: usize, group: usize, to: *mut f32) {
+    /// `to` has a row of `row` numbers for each of the positions.
+    unsafe fn transpose(&self, isa: Isa, image: usize, group: usize, positions: Range<usize>, to: *mut f32) {
         let size = self.p.o * self.positions;
         let from = &self.grad[(image * self.p.groups + group) * size..][..size];
+        let from = from[positions.start..].as_ptr();
         // SAFETY: by the caller's promise.
-        unsafe { transpose(isa, self.p.o, self.positions, from.as_ptr(), self.positions, to, self.row) }
+        unsafe { turn(isa, self.p.o, positions.len(), from, self.positions, to, self.row) }
     }
 
-    /// Adds an image's products to the sums of some channels of a group.
+    /// Adds the products of a block of an image to the sums of some channels of a group.
     ///
     /// # Safety
     ///
-    /// `g` is what [`Job::transpose`] made; `sums` has a row for each kernel element of the
-    /// channels, used by nobody else.
+    /// `g` is what [`Job::transpose`] made of the block's positions; `sums` has a row for each kernel
+    /// element of the channels, used by nobody else.
     #[allow(clippy::too_many_arguments)]
     unsafe fn add(
         &self,
@@ -124,34 +106,37 @@ impl<'a> Job<'a> {
         image: usize,
         group: usize,
         channels: Range<usize>,
+        block: &Part<'_>,
         g: *const f32,
         sums: *mut f32,
         add: bool,
-        tables: Option<&Tables<'_>>,
     ) {
-        let geometry = &self.p.geometry;
-        let inputs = geometry.inputs();
+        let inputs = self.p.geometry.inputs();
         let from = (image * self.p.groups + group) * self.p.c;
         let x = &self.x[(from + channels.start) * inputs..(from + channels.end) * inputs];
-        let depth = channels.len() * self.kernel;
-        let p = Product {
-            m: depth,
-            n: self.p.o.next_multiple_of(isa.lanes()).min(self.row),
-            k: self.positions,
-            a: x.as_ptr(),
-            a_steps: (self.positions, 1),
-            b: g,
-            b_row: self.row,
-            c: sums,
-            c_row: self.row,
-            add,
-        };
-        let Some(tables) = tables else {
-            // SAFETY: the caller's promise; the input's planes are the patches.
-            return unsafe { product(isa, &p) };
-        };
-        // SAFETY: the caller's promise.
-        unsafe { tables.add(isa, x, 0..channels.len(), g, sums, self.row, p.n.div_ceil(isa.lanes()), add) }
+        let vectors = self.p.o.div_ceil(isa.lanes());
+        match block {
+            Part::Positions(positions) => {
+                let p = Product {
+                    m: channels.len(),
+                    n: (vectors * isa.lanes()).min(self.row),
+                    k: positions.len(),
+                    a: x[positions.start..].as_ptr(),
+                    a_steps: (self.positions, 1),
+                    b: g,
+                    b_row: self.row,
+                    c: sums,
+                    c_row: self.row,
+                    add,
+                };
+                // SAFETY: the caller's promise; the input's planes are the patches.
+                unsafe { product(isa, &p) }
+            }
+            // SAFETY: the caller's promise.
+            Part::Block(tables, i) => unsafe {
+                tables.add(isa, *i, x, 0..channels.len(), g, sums, self.row, vectors, add)
+            },
+        }
     }
 
     /// Threads take channels; each goes through all images in order.
@@ -164,12 +149,14 @@ impl<'a> Job<'a> {
         // At least 8 tasks, of whole tiles of the kernel where there are many channels.
         let part = (256 / self.kernel).clamp(1, p.c.div_ceil(8).max(1));
         let parts = p.c.div_ceil(part);
-        let tables = (!p.geometry.is_pointwise()).then(|| Tables::new(&p.geometry, part));
+        let blocks = Blocks::new(p, part);
         for first in (0..p.n).step_by(together) {
             let images = together.min(p.n - first);
             for_tasks(images * p.groups, self.parallel(), |t| {
                 // SAFETY: tasks fill different parts of the buffer.
-                unsafe { self.transpose(isa, first + t / p.groups, t % p.groups, g.ptr().add(t * size)) }
+                unsafe {
+                    self.transpose(isa, first + t / p.groups, t % p.groups, 0..self.positions, g.ptr().add(t * size))
+                }
             });
             for_tasks(p.groups * parts, self.parallel(), |t| {
                 let (group, from) = (t / parts, t % parts * part);
@@ -177,43 +164,102 @@ impl<'a> Job<'a> {
                 // SAFETY: tasks add to the sums of different channels.
                 unsafe {
                     let sums = sums.ptr().add((group * self.depth + from * self.kernel) * self.row);
-                    for i in 0..images {
-                        let g = g.ptr().add((i * p.groups + group) * size);
-                        self.add(isa, first + i, group, channels.clone(), g, sums, first + i > 0, tables.as_ref());
+                    for (i, b) in (0..images).flat_map(|i| (0..blocks.count).map(move |b| (i, b))) {
+                        let block = blocks.get(b);
+                        let g = g.ptr().add((i * p.groups + group) * size + block.positions().start * self.row);
+                        self.add(isa, first + i, group, channels.clone(), &block, g, sums, first + i + b > 0);
                     }
                 }
             });
         }
     }
 
-    /// Few weights: threads take images; their sums are added in order.
-    fn by_images(&self, isa: Isa, sums: &Shared<f32>) {
+    /// Few weights: threads take groups, and blocks of images; the sums of these are added in order.
+    fn by_blocks(&self, isa: Isa, sums: &Shared<f32>) {
         let p = self.p;
-        // At most 32 parts, whatever the number of threads.
-        let together = p.n.div_ceil(32).max(1);
-        let parts = p.n.div_ceil(together);
-        let size = p.groups * self.depth * self.row;
-        let mut partial = scratch::take(parts * size);
-        let shared = Shared::new(&mut partial);
-        let tables = (!p.geometry.is_pointwise()).then(|| Tables::new(&p.geometry, p.c));
-        for_tasks(parts, self.parallel(), |t| {
-            let mut g = scratch::take(self.positions * self.row);
-            for image in t * together..p.n.min((t + 1) * together) {
-                for group in 0..p.groups {
-                    // SAFETY: tasks have sums of their own.
-                    unsafe {
-                        self.transpose(isa, image, group, g.as_mut_ptr());
-                        let sums = shared.ptr().add(t * size + group * self.depth * self.row);
-                        self.add(isa, image, group, 0..p.c, g.as_ptr(), sums, image > t * together, tables.as_ref());
-                    }
+        let blocks = Blocks::new(p, p.c);
+        let count = p.n * blocks.count;
+        // At most 32 tasks, or as many as groups, whatever the number of threads.
+        let together = count.div_ceil(32usize.div_ceil(p.groups)).max(1);
+        let parts = count.div_ceil(together);
+        let size = self.depth * self.row;
+        // The first part's are the sums themselves.
+        let mut partial = scratch::take((parts - 1) * p.groups * size);
+        let partial = Shared::new(&mut partial);
+        for_tasks(parts * p.groups, self.parallel(), |t| {
+            let (part, group) = (t / p.groups, t % p.groups);
+            let mut g = scratch::take(blocks.most() * self.row);
+            for i in part * together..count.min((part + 1) * together) {
+                let (image, block) = (i / blocks.count, blocks.get(i % blocks.count));
+                // SAFETY: tasks have sums of their own.
+                unsafe {
+                    self.transpose(isa, image, group, block.positions(), g.as_mut_ptr());
+                    let to = match part {
+                        0 => sums.ptr().add(group * size),
+                        _ => partial.ptr().add(((part - 1) * p.groups + group) * size),
+                    };
+                    self.add(isa, image, group, 0..p.c, &block, g.as_ptr(), to, i > part * together);
                 }
             }
         });
-        // SAFETY: the caller's buffer has this size, and no task runs now.
-        let total = unsafe { std::slice::from_raw_parts_mut(sums.ptr(), size) };
-        total.copy_from_slice(&partial[..size]);
-        for part in partial[size..parts * size].chunks_exact(size) {
-            total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
+        for_tasks(p.groups, self.parallel(), |group| {
+            // SAFETY: the buffers have these sizes, and tasks take different groups.
+            unsafe {
+                let total = std::slice::from_raw_parts_mut(sums.ptr().add(group * size), size);
+                for part in 1..parts {
+                    let from = partial.ptr().add(((part - 1) * p.groups + group) * size);
+                    let part = std::slice::from_raw_parts(from, size);
+                    total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
+                }
+            }
+        });
+    }
+}
+
+/// Positions of a block where kernels have one element.
+const POSITIONS: usize = 1 << 10;
+
+/// An image's positions in blocks.
+struct Blocks<'a> {
+    tables: Option<Tables<'a>>,
+    positions: usize,
+    count: usize,
+}
+
+impl<'a> Blocks<'a> {
+    /// For parts of up to `channels` channels.
+    fn new(p: &'a Problem, channels: usize) -> Blocks<'a> {
+        let tables = (!p.geometry.is_pointwise()).then(|| Tables::new(&p.geometry, channels));
+        let count = tables.as_ref().map_or(p.outputs().div_ceil(POSITIONS), Tables::blocks);
+        Blocks { tables, positions: p.outputs(), count }
+    }
+
+    fn get(&self, i: usize) -> Part<'_> {
+        match &self.tables {
+            Some(tables) => Part::Block(tables, i),
+            None => Part::Positions(i * POSITIONS..self.positions.min((i + 1) * POSITIONS)),
+        }
+    }
+
+    /// Positions of the longest.
+    fn most(&self) -> usize {
+        (0..self.count).map(|i| self.get(i).positions().len()).max().unwrap_or(0)
+    }
+}
+
+/// One of them.
+enum Part<'a> {
+    /// Positions of the input itself.
+    Positions(Range<usize>),
+    /// Windows of a padded part.
+    Block(&'a Tables<'a>, usize),
+}
+
+impl Part<'_> {
+    fn positions(&self) -> Range<usize> {
+        match self {
+            Part::Positions(positions) => positions.clone(),
+            Part::Block(tables, i) => tables.positions(*i),
         }
     }
 }

@@ -1,0 +1,138 @@
+//! The CPU's own kernels for pooling and resampling (f32) against the mathematics (f64), with first and second
+//! derivatives.
+
+mod common;
+
+use common::{close, vec};
+use gradus_core::{
+    AvgPoolOptions, DType, InterpolateMode, InterpolateOptions, MaxPoolOptions, Result, Sizes, Tensor, grad,
+};
+
+/// Numbers in an order that has no ties.
+fn numbers(shape: &[usize], dtype: DType) -> Tensor {
+    let n: usize = shape.iter().product();
+    let x: Vec<f32> = (0..n).map(|i| ((i * 7919 + 13) % 10007) as f32 / 10007.0 - 0.5).collect();
+    Tensor::from_vec(x, shape).unwrap().to_dtype(dtype)
+}
+
+/// The value, its gradient, and the gradient of a number made of that gradient with respect to the seed.
+fn all(f: &dyn Fn(&Tensor) -> Result<Tensor>, shape: &[usize], dtype: DType) -> [Vec<f64>; 3] {
+    let x = numbers(shape, dtype).requires_grad_();
+    let y = f(&x).unwrap();
+    let seed = numbers(y.dims(), dtype).sin().detach().requires_grad_();
+    let dx = grad::grad(&(&y * &seed).sum(), &[&x]).unwrap().remove(0);
+    let weights = numbers(shape, dtype).cos().detach();
+    let back = grad::grad(&(&dx * &weights).sum(), &[&seed]).unwrap().remove(0);
+    [&y, &dx, &back].map(|t| vec(&t.to_dtype(DType::F64)))
+}
+
+#[track_caller]
+fn same(shape: &[usize], f: impl Fn(&Tensor) -> Result<Tensor>) {
+    let (narrow, wide) = (all(&f, shape, DType::F32), all(&f, shape, DType::F64));
+    for (a, b) in narrow.iter().zip(&wide) {
+        close(a, b, 2e-5);
+    }
+}
+
+const SHAPES: [&[usize]; 3] = [&[2, 3, 13, 21], &[1, 2, 8, 40], &[5, 7, 6]];
+
+#[test]
+fn means_of_windows() {
+    for shape in SHAPES {
+        for (size, stride, padding, ceil_mode) in
+            [(3, 3, 0, false), (3, 1, 1, false), (3, 2, 1, true), (2, 2, 0, true), (5, 3, 2, false), (4, 5, 1, true)]
+        {
+            for (count_include_pad, divisor_override) in [(true, None), (false, None), (true, Some(5))] {
+                let o = AvgPoolOptions {
+                    stride: Some(stride.into()),
+                    padding: padding.into(),
+                    ceil_mode,
+                    count_include_pad,
+                    divisor_override,
+                };
+                same(shape, |x| x.avg_pool2d(size, o.clone()));
+            }
+        }
+    }
+    let o = AvgPoolOptions { stride: Some(2.into()), padding: 1.into(), ceil_mode: true, ..Default::default() };
+    same(&[2, 3, 33], |x| x.avg_pool1d(3, o.clone()));
+    same(&[2, 3, 7, 9, 11], |x| x.avg_pool3d(3, o.clone()));
+    let o = AvgPoolOptions { divisor_override: Some(-3), ..o };
+    same(&[2, 3, 7, 9, 11], |x| x.avg_pool3d(3, o.clone()));
+}
+
+#[test]
+fn maxima_of_windows() {
+    for shape in SHAPES {
+        for (size, stride, padding, dilation) in
+            [(3, 3, 0, 1), (3, 1, 1, 1), (3, 2, 1, 1), (2, 2, 0, 1), (5, 1, 2, 1), (2, 1, 0, 3)]
+        {
+            let o = MaxPoolOptions {
+                stride: Some(stride.into()),
+                padding: padding.into(),
+                dilation: dilation.into(),
+                ceil_mode: stride == 2,
+            };
+            same(shape, |x| x.max_pool2d(size, o.clone()));
+        }
+    }
+    let o = MaxPoolOptions { stride: Some(2.into()), padding: 1.into(), ..Default::default() };
+    same(&[2, 3, 7, 9, 11], |x| x.max_pool3d(3, o.clone()));
+}
+
+#[test]
+fn of_equals_and_nans_in_three_dimensions_the_same_is_chosen() {
+    let x: Vec<f32> = (0..216).map(|i| if i % 17 == 3 { f32::NAN } else { (i * i % 5) as f32 }).collect();
+    let x = Tensor::from_vec(x, [1, 6, 6, 6]).unwrap();
+    let places = |dtype| {
+        let x = x.to_dtype(dtype).requires_grad_();
+        let y = x
+            .max_pool3d(3, MaxPoolOptions { stride: Some(1.into()), padding: 1.into(), ..Default::default() })
+            .unwrap();
+        let dx = y.sum().backward().unwrap().wrt(&x).unwrap();
+        (vec(&y.isnan().to_dtype(DType::F64)), vec(&dx.to_dtype(DType::F64)))
+    };
+    assert_eq!(places(DType::F32), places(DType::F64));
+}
+
+#[test]
+fn adaptive_bins() {
+    for shape in SHAPES {
+        for size in [[1, 1], [3, 5], [2, 2], [7, 1], [6, 20]] {
+            same(shape, |x| x.adaptive_avg_pool2d(&size[..]));
+            same(shape, |x| x.adaptive_max_pool2d(&size[..]));
+        }
+    }
+    same(&[2, 3, 33], |x| x.adaptive_avg_pool1d(5));
+    same(&[2, 3, 7, 9, 11], |x| x.adaptive_avg_pool3d(&[3, 2, 4][..]));
+    same(&[2, 3, 7, 9, 11], |x| x.adaptive_max_pool3d(&[3, 2, 4][..]));
+}
+
+#[test]
+fn other_sizes() {
+    use InterpolateMode::{Bicubic, Bilinear, Linear, Nearest, NearestExact};
+    for mode in [Nearest, NearestExact, Bilinear, Bicubic] {
+        for size in [[13, 21], [26, 42], [5, 50], [40, 7], [1, 1]] {
+            for align in
+                [None, Some(true)].into_iter().take(if mode == Nearest || mode == NearestExact { 1 } else { 2 })
+            {
+                let size = Some(Sizes::from(&size[..]));
+                let o = InterpolateOptions { size, mode, align_corners: align, ..Default::default() };
+                same(&[2, 3, 13, 21], |x| x.interpolate(o.clone()));
+            }
+        }
+        let o = InterpolateOptions { scale_factor: Some(vec![1.7, 0.6]), mode, ..Default::default() };
+        same(&[2, 3, 13, 21], |x| x.interpolate(o.clone()));
+    }
+    let o = InterpolateOptions { size: Some(50.into()), mode: Linear, ..Default::default() };
+    same(&[2, 3, 33], |x| x.interpolate(o.clone()));
+}
+
+#[test]
+fn empty_batches_stay_empty() {
+    let x = Tensor::zeros([0, 3, 8, 8], DType::F32);
+    assert_eq!(x.avg_pool2d(3, Default::default()).unwrap().to_vec::<f32>().unwrap(), []);
+    assert_eq!(x.adaptive_max_pool2d(3).unwrap().dims(), [0, 3, 3, 3]);
+    let o = InterpolateOptions { scale_factor: Some(vec![2.0]), ..Default::default() };
+    assert_eq!(x.interpolate(o).unwrap().to_vec::<f32>().unwrap(), []);
+}

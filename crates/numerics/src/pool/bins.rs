@@ -1,0 +1,104 @@
+//! Which elements of an axis belong together.
+
+use std::ops::Range;
+
+/// The windows of one axis: element `r` of window `o` is element `o * stride + r * dilation -
+/// padding` of the axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// Elements of the axis.
+    pub n: usize,
+    /// Elements of a window.
+    pub size: usize,
+    /// Step between windows.
+    pub stride: usize,
+    /// Elements before the axis that the first window reaches over.
+    pub padding: usize,
+    /// Distance between the elements of a window.
+    pub dilation: usize,
+    /// Number of windows.
+    pub out: usize,
+}
+
+impl Window {
+    /// Whether windows lie side by side in pairs, and reach over no end.
+    pub(super) fn is_pairs(&self) -> bool {
+        (self.size, self.stride, self.padding, self.dilation) == (2, 2, 0, 1) && 2 * self.out <= self.n
+    }
+}
+
+/// The bins of one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bins {
+    /// Windows, of equal size and distance.
+    Even(Window),
+    /// Bin `o` runs from `floor(o n / out)` to `ceil((o + 1) n / out)`.
+    Adaptive {
+        /// Elements of the axis.
+        n: usize,
+        /// Number of bins.
+        out: usize,
+    },
+}
+
+impl From<Window> for Bins {
+    fn from(w: Window) -> Bins {
+        Bins::Even(w)
+    }
+}
+
+impl Bins {
+    /// Elements of the axis.
+    pub fn n(&self) -> usize {
+        match self {
+            Bins::Even(w) => w.n,
+            Bins::Adaptive { n, .. } => *n,
+        }
+    }
+
+    /// Number of bins.
+    pub fn out(&self) -> usize {
+        match self {
+            Bins::Even(w) => w.out,
+            Bins::Adaptive { out, .. } => *out,
+        }
+    }
+
+    /// The elements of bin `o` that are inside the axis, by their numbers in the bin.
+    pub(super) fn inside(&self, o: usize) -> Range<usize> {
+        match self {
+            Bins::Even(w) => {
+                let from = w.padding.saturating_sub(o * w.stride).div_ceil(w.dilation).min(w.size);
+                let to = (w.n + w.padding).saturating_sub(o * w.stride).div_ceil(w.dilation).min(w.size);
+                from..to.max(from)
+            }
+            Bins::Adaptive { n, out } => 0..((o + 1) * n).div_ceil(*out) - o * n / out,
+        }
+    }
+
+    /// Where element `r` of bin `o` is.
+    pub(super) fn at(&self, o: usize, r: usize) -> usize {
+        match self {
+            Bins::Even(w) => o * w.stride + r * w.dilation - w.padding,
+            Bins::Adaptive { n, out } => o * n / out + r,
+        }
+    }
+
+    /// The elements of bin `o`, of neighbours, that are inside the axis.
+    pub(super) fn range(&self, o: usize) -> Range<usize> {
+        let inside = self.inside(o);
+        if inside.is_empty() {
+            return 0..0;
+        }
+        let from = self.at(o, inside.start);
+        from..from + inside.len()
+    }
+
+    /// The windows, if that is what they are.
+    pub(super) fn window(&self) -> Option<&Window> {
+        match self {
+            Bins::Even(w) => Some(w),
+            Bins::Adaptive { .. } => None,
+        }
+    }
+}
