@@ -146,3 +146,27 @@ fn blocks_agree_with_scalars() {
     m::cos_block(&x, &mut y);
     assert!(x.iter().zip(&y).all(|(&x, &y)| m::cos(x).to_bits() == y.to_bits()));
 }
+
+/// The double exponential against the system's, which is right to within half a unit and a little.
+#[test]
+fn exp_of_doubles() {
+    let mut worst = (0u64, 0.0);
+    let mut look = |x: f64| {
+        let (got, want) = (gradus_math::f64::exp(x), x.exp());
+        let apart = got.to_bits().abs_diff(want.to_bits());
+        if apart > worst.0 {
+            worst = (apart, x);
+        }
+    };
+    for i in 0..2_000_000 {
+        look(-746.0 + i as f64 * (1456.0 / 2_000_000.0) + (i as f64 * 0.618).fract() * 1e-4);
+    }
+    for e in -1070..10 {
+        let x = 2f64.powi(e);
+        [x, -x, 1.37 * x, -1.37 * x].into_iter().for_each(&mut look);
+    }
+    [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, 709.782712893384, 709.7827128933841, -745.1332191019412, -745.2]
+        .into_iter()
+        .for_each(&mut look);
+    assert!(worst.0 <= 1, "{} units apart at {}", worst.0, worst.1);
+}

@@ -113,8 +113,9 @@ pub fn heaviside(x: f64, at_zero: f64) -> f64 {
 /// ```
 /// assert_eq!(gradus_math::f64::sigmoid(0.0), 0.5);
 /// ```
+#[inline(always)]
 pub fn sigmoid(x: f64) -> f64 {
-    let e = (-x.abs()).exp();
+    let e = super::exp(-x.abs());
     (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
