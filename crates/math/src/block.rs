@@ -147,6 +147,66 @@ pub const fn plain2<A: Copy, F: Fn(A, A) -> A + Copy>(_: F) -> Block {
     Block { avx512: base2::<A, A, A, F>, avx2: base2::<A, A, A, F>, base: base2::<A, A, A, F> }
 }
 
+/// Elements that are done at once by [`guarded2`].
+const GUARDED: usize = 64;
+
+#[inline(always)]
+unsafe fn guarded_loop<A: Copy, P: Fn(A, A) -> bool + Copy, F: Fn(A, A) -> A + Copy, S: Fn(A, A) -> A + Copy>(
+    dst: *mut u8,
+    src: [*const u8; 3],
+    n: usize,
+) {
+    let (fits, fast, slow) = (the::<P>(), the::<F>(), the::<S>());
+    // SAFETY: the caller of a BlockFn promises n valid elements of these types, and no overlap.
+    let (d, a, b) = unsafe {
+        (
+            std::slice::from_raw_parts_mut(dst.cast::<A>(), n),
+            std::slice::from_raw_parts(src[0].cast::<A>(), n),
+            std::slice::from_raw_parts(src[1].cast::<A>(), n),
+        )
+    };
+    for ((d, a), b) in d.chunks_mut(GUARDED).zip(a.chunks(GUARDED)).zip(b.chunks(GUARDED)) {
+        let mut all = true;
+        for i in 0..d.len() {
+            all &= fits(a[i], b[i]);
+            d[i] = fast(a[i], b[i]);
+        }
+        if !all {
+            for i in 0..d.len() {
+                if !fits(a[i], b[i]) {
+                    d[i] = slow(a[i], b[i]);
+                }
+            }
+        }
+    }
+}
+
+macro_rules! guarded_version {
+    ($name:ident, $feature:literal) => {
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = $feature))]
+        unsafe fn $name<A: Copy, P: Fn(A, A) -> bool + Copy, F: Fn(A, A) -> A + Copy, S: Fn(A, A) -> A + Copy>(
+            d: *mut u8,
+            s: [*const u8; 3],
+            n: usize,
+        ) {
+            // SAFETY: the same contract; the ISA was detected before this version was chosen.
+            unsafe { guarded_loop::<A, P, F, S>(d, s, n) }
+        }
+    };
+}
+guarded_version!(guarded_wide, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
+guarded_version!(guarded_mid, "avx2,fma");
+
+/// The loops of a function of two numbers that has a short form without branches for most of them: `fast` where `fits`, and
+/// `slow` elsewhere. (`fast` is computed for all, and must not trap.)
+pub const fn guarded2<A: Copy, P: Fn(A, A) -> bool + Copy, F: Fn(A, A) -> A + Copy, S: Fn(A, A) -> A + Copy>(
+    _: P,
+    _: F,
+    _: S,
+) -> Block {
+    Block { avx512: guarded_wide::<A, P, F, S>, avx2: guarded_mid::<A, P, F, S>, base: guarded_loop::<A, P, F, S> }
+}
+
 macro_rules! prepared {
     ($name:ident = $f:ident($($x:ident $k:tt),*)) => {
         #[doc = concat!("[`crate::f32::", stringify!($f), "`] over a block.")]

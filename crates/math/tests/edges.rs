@@ -179,3 +179,43 @@ fn remainders() {
     assert_eq!(d::lcm(0, 5), 0);
     assert_eq!(d::lcm(21, 6), 42);
 }
+
+#[test]
+fn near_remainders_and_short_quotients_are_exact() {
+    use gradus_math::f32 as m;
+    let bits = |i: u32| f32::from_bits(i.wrapping_mul(2_654_435_761));
+    let mut near = 0;
+    for i in 0..2_000_000u32 {
+        let (a, b) = (bits(i), bits(i.wrapping_mul(40_503).wrapping_add(7)));
+        // Numbers of all sizes, and such as are close to a multiple.
+        for (a, b) in [(a, b), (a, a / 3.0), (a, (a / 1000.0).next_up()), (b * 17.0, b), ((b * 17.0).next_down(), b)] {
+            if m::is_near(a, b) {
+                near += 1;
+                assert_eq!(m::fmod_near(a, b).to_bits(), (a % b).to_bits(), "{a} % {b}");
+            }
+        }
+        let (a, b) = (i.wrapping_mul(2_654_435_761) as i32 as i64, (i.wrapping_mul(40_503) >> (i % 32)) as i32 as i64);
+        for (a, b) in [(a, b), (b, a), (i32::MIN as i64, b), (a, -1)] {
+            if m::is_short(a, b) {
+                assert_eq!(m::quotient(a, b), a / b, "{a} / {b}");
+            }
+        }
+    }
+    assert!(near > 1_000_000, "{near}");
+    for (a, b) in [(1.0, 0.0), (f32::NAN, 1.0), (1.0, f32::NAN), (f32::INFINITY, 2.0), (1.0, f32::INFINITY)] {
+        assert!(!m::is_near(a, b), "{a} {b}");
+    }
+    assert!(!m::is_short(1, 0) && !m::is_short(1 << 31, 1) && !m::is_short(1, -(1 << 31) - 1));
+}
+
+#[test]
+fn sums_of_exponentials() {
+    for i in -400..400 {
+        for j in [-90.0f32, -3.5, -1e-3, 0.0, 0.25, 7.0, 1e4] {
+            let a = i as f32 * 0.317;
+            let want = gradus_math::f64::logaddexp(a as f64, j as f64);
+            let got = gradus_math::f32::logaddexp_finite(a, j) as f64;
+            assert!((got - want).abs() <= 1e-7 * want.abs().max(1e-30), "{a} {j}: {got} {want}");
+        }
+    }
+}

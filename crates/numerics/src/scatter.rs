@@ -55,6 +55,10 @@ impl std::error::Error for IndexError {}
 /// The indices as positions along an axis of length `size`.
 fn check(index: &[i64], size: usize, negative: Negative) -> Result<(), IndexError> {
     let low = if negative == Negative::Wrap { -(size as i64) } else { 0 };
+    let (least, most) = index.iter().fold((0, -1), |(least, most), &i| (i.min(least), i.max(most)));
+    if least >= low && most < size as i64 {
+        return Ok(());
+    }
     match index.iter().position(|&i| i < low || i >= size as i64) {
         Some(position) => Err(IndexError { position, index: index[position], size }),
         None => Ok(()),
@@ -121,6 +125,41 @@ impl<'a, const A: usize> Walk<'a, A> {
     }
 }
 
+/// One line of a scatter, along the last dimension of the index.
+struct Line {
+    /// Where the target and the source begin.
+    to: isize,
+    from: isize,
+    /// Steps of the target along the line, of the target along the axis, and of the source along the line.
+    steps: (isize, isize, isize),
+    /// The size of the axis.
+    size: usize,
+}
+
+impl Line {
+    #[inline(always)]
+    fn run<T: Num>(&self, dst: &mut [T], index: &[i64], src: &[T], f: impl Fn(T, T) -> T) {
+        let (along, axis, step) = self.steps;
+        let first = index.first().copied().unwrap_or(0);
+        if along == 1 && (step == 1 || step == 0) && index.iter().fold(0, |d, &i| d | (i ^ first)) == 0 {
+            // A whole row goes to one place.
+            let at = (self.to + resolve(first, self.size) as isize * axis) as usize;
+            let (d, from) = (&mut dst[at..at + index.len()], self.from as usize);
+            if step == 1 {
+                d.iter_mut().zip(&src[from..]).for_each(|(d, &s)| *d = f(*d, s));
+            } else {
+                let s = src[from];
+                d.iter_mut().for_each(|d| *d = f(*d, s));
+            }
+            return;
+        }
+        for (j, &ix) in index.iter().enumerate() {
+            let to = (self.to + j as isize * along + resolve(ix, self.size) as isize * axis) as usize;
+            dst[to] = f(dst[to], src[(self.from + j as isize * step) as usize]);
+        }
+    }
+}
+
 fn row_major_strides(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     for d in (1..shape.len()).rev() {
@@ -182,13 +221,20 @@ pub fn scatter<T: Num>(
 
     // Slices along the first dimension are independent unless it is the axis itself.
     let slice = |i: usize, dst: &mut [T], shape: &[usize], steps: &[isize], strides: &[isize]| {
+        let (Some((&n, outer)), Some(last)) = (shape.split_last(), shape.len().checked_sub(1)) else { return };
+        let base = src.offset as isize + if axis > 0 { i as isize * src.strides[0] } else { 0 };
+        let mut walk = Walk::new(outer, [&steps[..last], &strides[..last]]);
         let len: usize = shape.iter().product();
-        let base = (src.offset as isize + if axis > 0 { i as isize * src.strides[0] } else { 0 }) as usize;
-        let mut walk = Walk::new(shape, [steps, strides]);
-        for &ix in &index[i * len..][..len] {
+        for index in index[i * len..][..len].chunks_exact(n.max(1)) {
             let [to, from] = walk.offsets;
-            let to = (to + resolve(ix, size) as isize * axis_stride) as usize;
-            dst[to] = combine(mode, dst[to], src.data[(base as isize + from) as usize]);
+            let line = Line { to, steps: (steps[last], axis_stride, strides[last]), from: base + from, size };
+            match mode {
+                Mode::Assign => line.run(dst, index, src.data, |_, new| new),
+                Mode::Add => line.run(dst, index, src.data, T::add),
+                Mode::Mul | Mode::Min | Mode::Max => {
+                    line.run(dst, index, src.data, |old, new| combine(mode, old, new));
+                }
+            }
             walk.step();
         }
     };

@@ -72,6 +72,35 @@ fn positions(items: &[Item], out: &mut [i64]) {
     out.iter_mut().zip(items).for_each(|(o, item)| *o = i64::from(item.1));
 }
 
+/// The items, which are in order of position, in order of their keys: the same order as sorting them gives. Long lists
+/// whose keys differ in a few bytes only are dealt out by those, the last byte first.
+pub(crate) fn sorted(items: &mut Vec<Item>) -> &[Item] {
+    let n = items.len();
+    let first = items.first().map_or(0, |i| i.0);
+    let differ = items.iter().fold(0, |d, i| d | (i.0 ^ first));
+    let bytes = (0..8).filter(|b| differ >> (8 * b) & 0xff != 0);
+    if n < 256 || 2 * bytes.clone().count() > n.ilog2() as usize {
+        items.sort_unstable();
+        return items;
+    }
+    items.resize(2 * n, (0, 0));
+    let (mut from, mut to) = items.split_at_mut(n);
+    for b in bytes {
+        let digit = |i: &Item| (i.0 >> (8 * b)) as usize & 0xff;
+        let mut place = [0u32; 256];
+        from.iter().for_each(|i| place[digit(i)] += 1);
+        let mut sum = 0;
+        place.iter_mut().for_each(|p| (*p, sum) = (sum, sum + *p));
+        for i in from.iter() {
+            let at = &mut place[digit(i)];
+            to[*at as usize] = *i;
+            *at += 1;
+        }
+        (from, to) = (to, from);
+    }
+    from
+}
+
 fn sort_work(n: usize) -> usize {
     n * (n.max(2).ilog2() as usize) * 2
 }
@@ -87,8 +116,7 @@ fn sort_work(n: usize) -> usize {
 pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
     for_lanes(l, l.n, x, out, sort_work(l.n), |x, items, out| {
         all(x, descending, items);
-        items.sort_unstable();
-        positions(items, out);
+        positions(sorted(items), out);
     });
 }
 

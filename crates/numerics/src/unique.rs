@@ -51,7 +51,12 @@ impl Groups {
 /// assert_eq!((g.values(&x), g.inverse, g.counts), (vec![1, 3], vec![1, 0, 1], vec![1, 2]));
 /// ```
 pub fn unique<T: Order>(x: &[T]) -> Groups {
-    unique_rows(x, x.len(), 1)
+    let mut items: Vec<(u64, u32)> = x.iter().zip(0..).map(|(x, i)| (x.key(), i)).collect();
+    if items.len() < x.len() {
+        return unique_rows(x, x.len(), 1); // more than 32 bits count
+    }
+    let order = crate::sort::sorted(&mut items);
+    Groups::of(order.iter().map(|i| i.1 as usize), |a, b| x[a] == x[b])
 }
 
 /// The distinct neighbours: as [`unique`], without sorting first.

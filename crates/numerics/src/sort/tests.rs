@@ -142,3 +142,23 @@ fn the_first_of_long_lanes_match() {
         }
     }
 }
+
+#[test]
+fn dealing_out_is_sorting() {
+    for (n, mask) in
+        [(255, u64::MAX), (300, 0xff), (1000, 0xffff_ff00), (5000, 0xf0f0 << 40), (70_000, u64::MAX), (300, 0)]
+    {
+        let mut x = 88_172_645_463_325_252u64;
+        let mut items: Vec<(u64, u32)> = (0..n)
+            .map(|i| {
+                x ^= x << 13;
+                x ^= x >> 7;
+                x ^= x << 17;
+                (x & mask, i)
+            })
+            .collect();
+        let mut want = items.clone();
+        want.sort();
+        assert_eq!(super::sorted(&mut items), want, "{n} {mask:x}");
+    }
+}

@@ -33,6 +33,8 @@ const NEST_LINE: usize = 64;
 const CACHED_ROW: usize = crate::kernel::Order::ROWS.chunk;
 /// Rows shorter than this run as columns, many at a time.
 const SHORT_ROW: usize = 48;
+/// Unless there are fewer than this.
+const FEW_ROWS: usize = 8;
 
 /// How the loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +132,9 @@ impl Program {
     /// First map point of a unit, and how many it has.
     pub fn points_of(&self, unit: usize) -> (usize, usize) {
         match self.style {
-            Style::Columns if self.tiles => tiles::points_of(&self.kernel.map, self.unit, unit),
+            Style::Columns if self.tiles && self.kernel.reduce.is_empty() => {
+                tiles::points_of(&self.kernel.map, self.unit, unit)
+            }
             Style::Columns => {
                 let per = self.inner.div_ceil(self.unit);
                 let from = unit % per * self.unit;
@@ -242,7 +246,7 @@ impl Program {
         .max(1);
         let cursors = micro::cursors(&kernel, style, blocks);
         let direct = direct(&kernel, &cached);
-        let tiled = tiles::tiled(&kernel, &cursors);
+        let tiled = tiles::tiled(&kernel, style, &cursors);
         let tiles = tiled.contains(&true);
         let compiler = Compiler {
             k: &kernel,
@@ -389,7 +393,8 @@ fn cost(k: &Kernel) -> usize {
 
 /// Rows when the reduce space is long and its last axis lies along memory in what is loaded.
 fn style(k: &Kernel, cols: usize) -> Style {
-    if k.order.lanes == 1 || cols < SHORT_ROW {
+    let short = cols < SHORT_ROW && (cols < 2 || k.rows() >= FEW_ROWS);
+    if k.order.lanes == 1 || short {
         return Style::Columns;
     }
     Style::Rows

@@ -70,7 +70,7 @@ pub fn one_line(k: &Kernel, map: &At, reduce: &At, block: Block, n: usize) -> bo
 }
 
 /// Calls `f` with each run of a block's addresses and its place in the block.
-#[inline(always)]
+#[inline]
 pub fn runs(
     access: &Access,
     k: &Kernel,
@@ -80,60 +80,91 @@ pub fn runs(
     n: usize,
     mut f: impl FnMut(Run, usize) -> Result<()>,
 ) -> Result<()> {
-    let rm = k.map.len();
-    let start = access.offset + dot(&access.strides[..rm], &map.0) + dot(&access.strides[rm..], &reduce.0);
-    let (dims, first, at): (&[usize], usize, &At) = match block {
-        Block::Map => (&k.map, 0, map),
-        Block::Reduce => (&k.reduce, rm, reduce),
-        Block::Point => (&[], 0, map),
-    };
-    let Some((&inner, rest)) = dims.split_last() else {
-        // One point: nothing moves.
-        let inside = access.bounds.iter().all(|b| (b.lo..b.hi).contains(&bound_at(b, rm, map, reduce)));
-        return f(Run { start, step: 0, len: n, lo: 0, hi: if inside { n } else { 0 } }, 0);
-    };
-    let last = first + dims.len() - 1;
-    let step = access.strides[last];
-    let left = inner - at.0[dims.len() - 1];
-    if n <= left && access.bounds.is_empty() {
-        return f(Run { start, step, len: n, lo: 0, hi: n }, 0);
+    let mut walk = Walk::new(access, k, map, reduce, block, n);
+    while let Some((run, at)) = walk.next() {
+        f(run, at)?;
     }
-    // Several runs, or padding: walk the axes like an odometer. Addresses and bounds move along with it.
-    let mut index: SmallVec<[usize; 8]> = at.0.clone();
-    let (mut start, mut done) = (start, 0);
-    let mut values: SmallVec<[isize; 4]> = access.bounds.iter().map(|b| bound_at(b, rm, map, reduce)).collect();
-    loop {
-        let along = index[rest.len()];
-        let len = (inner - along).min(n - done);
-        let mut run = Run { start, step, len, lo: 0, hi: len };
-        for (b, &value) in access.bounds.iter().zip(&values) {
-            let (lo, hi) = inside(b, value, b.coefs[last], len);
+    Ok(())
+}
+
+/// The runs of a block, one line after the other: an odometer of its axes, with addresses and bounds moving along.
+pub struct Walk<'a> {
+    access: &'a Access,
+    /// The axes that the block runs along, and the first of them among those of the access.
+    dims: &'a [usize],
+    first: usize,
+    index: SmallVec<[usize; 8]>,
+    start: isize,
+    values: SmallVec<[isize; 4]>,
+    done: usize,
+    n: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// At the beginning of a block of `n`.
+    #[inline]
+    pub fn new(access: &'a Access, k: &'a Kernel, map: &At, reduce: &At, block: Block, n: usize) -> Walk<'a> {
+        let rm = k.map.len();
+        let start = access.offset + dot(&access.strides[..rm], &map.0) + dot(&access.strides[rm..], &reduce.0);
+        let (dims, first, at): (&[usize], usize, &At) = match block {
+            Block::Map => (&k.map, 0, map),
+            Block::Reduce => (&k.reduce, rm, reduce),
+            Block::Point => (&[], 0, map),
+        };
+        let index = SmallVec::from_slice(&at.0[..dims.len()]);
+        let values = access.bounds.iter().map(|b| bound_at(b, rm, map, reduce)).collect();
+        Walk { access, dims, first, index, start, values, done: 0, n }
+    }
+
+    /// The next run, and its place in the block.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<(Run, usize)> {
+        let (access, done) = (self.access, self.done);
+        if done >= self.n {
+            return None;
+        }
+        let Some(last) = self.dims.len().checked_sub(1) else {
+            // One point: nothing moves.
+            self.done = self.n;
+            let inside = access.bounds.iter().zip(&self.values).all(|(b, v)| (b.lo..b.hi).contains(v));
+            return Some((
+                Run { start: self.start, step: 0, len: self.n, lo: 0, hi: if inside { self.n } else { 0 } },
+                0,
+            ));
+        };
+        let axis = self.first + last;
+        let along = self.index[last];
+        let len = (self.dims[last] - along).min(self.n - done);
+        let mut run = Run { start: self.start, step: access.strides[axis], len, lo: 0, hi: len };
+        for (b, &value) in access.bounds.iter().zip(&self.values) {
+            let (lo, hi) = inside(b, value, b.coefs[axis], len);
             run.lo = run.lo.max(lo);
             run.hi = run.hi.min(hi);
         }
         run.hi = run.hi.max(run.lo).min(len);
         run.lo = run.lo.min(run.hi);
-        f(run, done)?;
-        done += len;
-        if done >= n {
-            return Ok(());
-        }
-        // To the beginning of the next line; an axis that is through goes back to its own.
-        let mut shift = |axis: usize, by: isize| {
-            start += access.strides[axis] * by;
-            values.iter_mut().zip(&access.bounds).for_each(|(v, b)| *v += b.coefs[axis] * by);
-        };
-        index[rest.len()] = 0;
-        shift(last, -(along as isize));
-        for d in (0..rest.len()).rev() {
-            index[d] += 1;
-            shift(first + d, 1);
-            if index[d] < dims[d] {
-                break;
+        self.done += len;
+        if self.done < self.n {
+            // To the beginning of the next line; an axis that is through goes back to its own.
+            self.shift(axis, -(along as isize));
+            self.index[last] = 0;
+            for d in (0..last).rev() {
+                self.index[d] += 1;
+                self.shift(self.first + d, 1);
+                if self.index[d] < self.dims[d] {
+                    break;
+                }
+                self.index[d] = 0;
+                self.shift(self.first + d, -(self.dims[d] as isize));
             }
-            index[d] = 0;
-            shift(first + d, -(dims[d] as isize));
         }
+        Some((run, done))
+    }
+
+    #[inline(always)]
+    fn shift(&mut self, axis: usize, by: isize) {
+        self.start += self.access.strides[axis] * by;
+        self.values.iter_mut().zip(&self.access.bounds).for_each(|(v, b)| *v += b.coefs[axis] * by);
     }
 }
 
@@ -142,6 +173,7 @@ fn bound_at(b: &Bound, rm: usize, map: &At, reduce: &At) -> isize {
 }
 
 /// The `i` in `0 .. len` with `lo <= first + i * step < hi`.
+#[inline(always)]
 fn inside(b: &Bound, first: isize, step: isize, len: usize) -> (usize, usize) {
     let ceil = |a: isize, b: isize| a.div_euclid(b) + (a.rem_euclid(b) != 0) as isize;
     let clamp = |x: isize| x.clamp(0, len as isize) as usize;

@@ -1,7 +1,8 @@
 //! Operands that lie across the blocks of an elementwise kernel, as in `x + y.t()`: a tile of several lines is turned at
-//! once, so that whole cache lines are read, and waits in a register until these lines have been done.
+//! once, so that whole cache lines are read, and waits in a register until these lines have been done. Many short rows that
+//! are reduced side by side are turned the same way.
 
-use super::{exec::Task, micro::Cursors};
+use super::{exec::Task, micro::Cursors, program::Style};
 use crate::kernel::{Access, InstKind, Kernel, Level, Source, Val};
 use gradus_numerics::transpose::Transposition;
 
@@ -17,9 +18,11 @@ pub fn pitch(block: usize) -> usize {
     block + 16
 }
 
-/// Whether an operand lies along this axis instead of the last.
+/// Whether an operand lies along this axis (of the map space, or the reduce space after it) instead of the last of the
+/// map space.
 fn lies_along(k: &Kernel, v: Val, axis: usize) -> bool {
     let (inst, last) = (&k.insts[v], k.map.len() - 1);
+    let extent = k.map.iter().chain(&k.reduce).nth(axis).copied().unwrap_or(1);
     let InstKind::Load { source: Source::Arg(_), access } = &inst.kind else { return false };
     let Access { strides, bounds, lookup, .. } = access;
     let plain = inst.level == Level::Elem && bounds.is_empty() && lookup.is_empty();
@@ -29,7 +32,7 @@ fn lies_along(k: &Kernel, v: Val, axis: usize) -> bool {
         && (size == 4 || size == 8)
         && strides[last].unsigned_abs() >= STEP
         && strides[axis] == 1
-        && k.map[axis] >= STEP
+        && extent >= STEP
         && k.map[last] >= LINES
 }
 
@@ -58,10 +61,14 @@ pub fn arranged(k: &Kernel) -> Option<Kernel> {
 }
 
 /// The operands of an arranged kernel that come as tiles.
-pub fn tiled(k: &Kernel, cursors: &Cursors) -> Vec<bool> {
+pub fn tiled(k: &Kernel, style: Style, cursors: &Cursors) -> Vec<bool> {
     let whole = |v: Val| cursors.of[v].is_some_and(|c| cursors.all[c].lines.is_none());
-    let fits = k.map.len() > 1 && k.reduce.is_empty();
-    (0..k.insts.len()).map(|v| fits && whole(v) && lies_along(k, v, k.map.len() - 2)).collect()
+    let axis = match (k.map.len(), k.reduce.len(), style) {
+        (2.., 0, Style::Columns) => Some(k.map.len() - 2),
+        (1.., 1, Style::Columns) => Some(k.map.len()),
+        _ => None,
+    };
+    (0..k.insts.len()).map(|v| whole(v) && axis.is_some_and(|a| lies_along(k, v, a))).collect()
 }
 
 /// First map point of a unit of `unit` points, and how many it has, where all lines of a tile follow each other.
@@ -81,11 +88,14 @@ impl Task<'_> {
     /// # Safety
     /// As [`super::exec::run`]; the register has room for the tile.
     pub(super) unsafe fn turned(&mut self, v: Val, c: usize, n: usize) {
-        let (p, axis) = (self.p, self.p.kernel.map.len() - 2);
+        let (p, k) = (self.p, &self.p.kernel);
         let (cursor, pitch) = (&p.cursors[c], pitch(p.block));
-        let line = self.map.along(axis);
+        let (line, all) = match k.reduce[..] {
+            [all] => (self.reduce.along(0), all),
+            _ => (self.map.along(k.map.len() - 2), k.map[k.map.len() - 2]),
+        };
         let within = line % LINES;
-        let lines = LINES.min(p.kernel.map[axis] + within - line);
+        let lines = LINES.min(all + within - line);
         let size = cursor.size as usize;
         let (first, reg) = (self.m.pos[c].wrapping_sub(within * size), self.register(v));
         if self.m.filled[v] != (first, n) {

@@ -2,7 +2,7 @@
 
 use super::{
     convert::{bf16_bits, bf16_value, f16_bits, f16_value},
-    runs::{At, Block, runs},
+    runs::{At, Block, Walk},
 };
 use crate::{
     DType,
@@ -85,13 +85,11 @@ by_width! {
 #[inline(always)]
 unsafe fn load_block_any(dtype: DType, base: *const u8, access: &Access, at: Stand<'_>, n: usize, dst: *mut u8) {
     let size = dtype.compute().size();
-    let line = |run: Run, i: usize| {
+    let mut walk = Walk::new(access, at.k, at.map, at.reduce, at.block, n);
+    while let Some((run, i)) = walk.next() {
         // SAFETY: passed on.
         unsafe { load_any(dtype, base, run, dst.add(i * size)) };
-        Ok(())
-    };
-    // No line fails.
-    let _ = runs(access, at.k, at.map, at.reduce, at.block, n, line);
+    }
 }
 
 #[inline(always)]

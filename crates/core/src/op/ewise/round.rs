@@ -1,7 +1,8 @@
 //! Rounding, signs and remainders.
 
 use super::{Ewise, Kind::*, Vjp};
-use crate::op::block::{binary, plain2, unary};
+use crate::op::block::{binary, guarded2, plain2, unary};
+use gradus_math::f32::{fmod_near, is_near, is_short, quotient};
 
 pub(super) static ROWS: &[&Ewise] =
     &[&FLOOR, &CEIL, &TRUNC, &ROUND, &SIGN, &FMOD, &REMAINDER, &FLOOR_DIVIDE, &TRUNC_DIVIDE, &COPYSIGN, &HEAVISIDE];
@@ -107,15 +108,42 @@ pub static SIGN: Ewise = Ewise {
     vjp: Vjp::Zero,
 };
 
+/// A remainder, and `b` more where its sign is not that of `b`.
+#[inline(always)]
+fn with_sign(r: f32, b: f32) -> f32 {
+    if (r != 0.0) & ((r < 0.0) != (b < 0.0)) { r + b } else { r }
+}
+
+#[inline(always)]
+fn with_sign_i64(r: i64, b: i64) -> i64 {
+    if (r != 0) & ((r < 0) != (b < 0)) { r.wrapping_add(b) } else { r }
+}
+
+/// `floor(a / b)`, from the remainder `r` of `a`.
+#[inline(always)]
+fn floor_quotient(a: f32, b: f32, r: f32) -> f32 {
+    let d = (a - r) / b;
+    let d = if (r != 0.0) & ((r < 0.0) != (b < 0.0)) { d - 1.0 } else { d };
+    let f = d.floor();
+    let near = if d - f > 0.5 { f + 1.0 } else { f };
+    let q = a / b;
+    let some = if d != 0.0 { near } else { 0f32.copysign(q) };
+    if b == 0.0 { q } else { some }
+}
+
 /// The remainder of `a / b`, with the sign of `a`
 pub static FMOD: Ewise = Ewise {
     name: "fmod",
     arity: 2,
     kind: Arith,
     domain: (0.6, 0.9),
-    f32: Some(binary(|a: f32, b: f32| a % b)),
+    f32: Some(guarded2(is_near, fmod_near, |a: f32, b: f32| a % b)),
     f64: Some(binary(|a: f64, b: f64| a % b)),
-    i64: Some(plain2(|a: i64, b: i64| a.wrapping_rem(if b == 0 { 1 } else { b }))),
+    i64: Some(guarded2(
+        is_short,
+        |a: i64, b: i64| a.wrapping_sub(quotient(a, b).wrapping_mul(b)),
+        |a: i64, b: i64| a.wrapping_rem(if b == 0 { 1 } else { b }),
+    )),
     bool: None,
     c: "fmod({0}, {1})",
     c_int: "g_ifmod({0}, {1})",
@@ -130,19 +158,19 @@ pub static REMAINDER: Ewise = Ewise {
     arity: 2,
     kind: Arith,
     domain: (0.6, 0.9),
-    f32: Some(binary(|a: f32, b: f32| {
-        let r = a % b;
-        if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
-    })),
+    f32: Some(guarded2(is_near, |a: f32, b: f32| with_sign(fmod_near(a, b), b), |a: f32, b: f32| with_sign(a % b, b))),
     f64: Some(binary(|a: f64, b: f64| {
         let r = a % b;
         if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
     })),
-    i64: Some(plain2(|a: i64, b: i64| {
-        let b = if b == 0 { 1 } else { b };
-        let r = a.wrapping_rem(b);
-        if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
-    })),
+    i64: Some(guarded2(
+        is_short,
+        |a: i64, b: i64| with_sign_i64(a.wrapping_sub(quotient(a, b).wrapping_mul(b)), b),
+        |a: i64, b: i64| {
+            let b = if b == 0 { 1 } else { b };
+            with_sign_i64(a.wrapping_rem(b), b)
+        },
+    )),
     bool: None,
     c: "g_remainder({0}, {1})",
     c_int: "g_iremainder({0}, {1})",
@@ -157,19 +185,11 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
     arity: 2,
     kind: Arith,
     domain: (0.6, 0.9),
-    f32: Some(binary(|a: f32, b: f32| {
-        let r = a % b;
-        let d = (a - r) / b;
-        let d = if r != 0.0 && (r < 0.0) != (b < 0.0) { d - 1.0 } else { d };
-        if b == 0.0 {
-            a / b
-        } else if d != 0.0 {
-            let f = d.floor();
-            if d - f > 0.5 { f + 1.0 } else { f }
-        } else {
-            0f32.copysign(a / b)
-        }
-    })),
+    f32: Some(guarded2(
+        is_near,
+        |a: f32, b: f32| floor_quotient(a, b, fmod_near(a, b)),
+        |a: f32, b: f32| floor_quotient(a, b, a % b),
+    )),
     f64: Some(binary(|a: f64, b: f64| {
         let r = a % b;
         let d = (a - r) / b;
@@ -183,11 +203,18 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
             0f64.copysign(a / b)
         }
     })),
-    i64: Some(plain2(|a: i64, b: i64| {
-        let b = if b == 0 { 1 } else { b };
-        let q = a.wrapping_div(b);
-        if a.wrapping_rem(b) != 0 && (a < 0) != (b < 0) { q - 1 } else { q }
-    })),
+    i64: Some(guarded2(
+        is_short,
+        |a: i64, b: i64| {
+            let q = quotient(a, b);
+            q - ((q.wrapping_mul(b) != a) & ((a < 0) != (b < 0))) as i64
+        },
+        |a: i64, b: i64| {
+            let b = if b == 0 { 1 } else { b };
+            let q = a.wrapping_div(b);
+            if a.wrapping_rem(b) != 0 && (a < 0) != (b < 0) { q - 1 } else { q }
+        },
+    )),
     bool: None,
     c: "g_floor_divide({0}, {1})",
     c_int: "g_ifloor_divide({0}, {1})",
@@ -204,7 +231,7 @@ pub static TRUNC_DIVIDE: Ewise = Ewise {
     domain: (0.6, 0.9),
     f32: Some(binary(|a: f32, b: f32| (a / b).trunc())),
     f64: Some(binary(|a: f64, b: f64| (a / b).trunc())),
-    i64: Some(plain2(|a: i64, b: i64| a.wrapping_div(if b == 0 { 1 } else { b }))),
+    i64: Some(guarded2(is_short, quotient, |a: i64, b: i64| a.wrapping_div(if b == 0 { 1 } else { b }))),
     bool: None,
     c: "trunc({0} / {1})",
     c_int: "g_idivide({0}, {1})",

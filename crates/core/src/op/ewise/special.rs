@@ -2,7 +2,7 @@
 
 use super::{Ewise, Kind::*, Vjp};
 use crate::Tensor;
-use crate::op::block::{plain1, plain2};
+use crate::op::block::{guarded2, plain1, plain2};
 use gradus_math::block::f32 as loops;
 use gradus_math::f64 as special;
 
@@ -358,7 +358,11 @@ pub static LOGADDEXP: Ewise = Ewise {
     arity: 2,
     kind: Float,
     domain: (-4.0, 4.0),
-    f32: Some(plain2(|a: f32, b: f32| special::logaddexp(a as f64, b as f64) as f32)),
+    f32: Some(guarded2(
+        |a: f32, b: f32| a.is_finite() && b.is_finite(),
+        gradus_math::f32::logaddexp_finite,
+        |a: f32, b: f32| special::logaddexp(a as f64, b as f64) as f32,
+    )),
     f64: Some(plain2(special::logaddexp)),
     i64: None,
     bool: None,

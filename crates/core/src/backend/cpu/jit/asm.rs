@@ -200,7 +200,7 @@ impl Asm {
     }
 
     /// Sixteen floats to 16 bits each, halves to even.
-    pub fn to_half(&mut self, src: Zmm, dst: Rm, under: Under) {
+    pub fn halve(&mut self, src: Zmm, dst: Rm, under: Under) {
         self.op(TO_HALF, src, 0, dst, under);
         self.code.push(0);
     }
@@ -214,6 +214,13 @@ impl Asm {
     /// `dst = a <op> b` of masks, by the opcode.
     pub fn masks(&mut self, opcode: u8, dst: K, a: K, b: K) {
         self.code.extend([0xc5, 0x80 | (!a & 0xf) << 3 | 1 << 2, opcode, 0b11 << 6 | dst << 3 | b]);
+    }
+
+    /// A mask of the first lane alone.
+    pub fn first_lane(&mut self, dst: K) {
+        self.masks(0x46, dst, dst, dst);
+        // All sixteen bits, shifted right by fifteen.
+        self.code.extend([0xc4, 0xe3, 0xf9, 0x30, 0b11 << 6 | dst << 3 | dst, 15]);
     }
 
     /// `dst = !a` of masks.

@@ -47,6 +47,8 @@ pub enum Vop {
     Out(usize, V),
     /// Writes elements that take less room in memory: the lower bits of the lanes, or floats of half precision.
     Narrow(Form, usize, V),
+    /// The same for one number.
+    NarrowOne(Form, usize, V),
     /// Writes a mask as bools; the last is a vector of ones.
     OutMask(usize, V, V),
     /// Asks for the cache line so many bytes on from a pointer of the table; whether it will be written.
@@ -67,6 +69,7 @@ impl Vop {
             self,
             Vop::Out(..)
                 | Vop::Narrow(..)
+                | Vop::NarrowOne(..)
                 | Vop::OutMask(..)
                 | Vop::OutOne(..)
                 | Vop::Keep(..)
@@ -298,6 +301,7 @@ impl Body {
             | Vop::Shift(_, a, _)
             | Vop::Out(_, a)
             | Vop::Narrow(_, _, a)
+            | Vop::NarrowOne(_, _, a)
             | Vop::OutOne(_, _, a)
             | Vop::Keep(_, a)
             | Vop::Fold(_, _, a) => vec![a],

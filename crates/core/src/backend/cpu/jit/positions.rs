@@ -94,7 +94,7 @@ impl Maker<'_> {
         let to = k.insts[v].dtype;
         match &k.insts[v].kind {
             InstKind::Ewise(row, vals) if row.name == "where" && to == DType::I64 => {
-                if !self.section.body.ops[x[0]].is_mask() || !(self.is_place(vals[1]) && self.is_place(vals[2])) {
+                if !(self.section.body.ops[x[0]].is_mask() && self.is_place(vals[1]) && self.is_place(vals[2])) {
                     return None;
                 }
                 Some(self.body().push(Vop::Select(x[0], x[1], x[2])))

@@ -207,3 +207,30 @@ fn types_convert_as_outside() {
     }
     assert!(made >= 40, "{made}");
 }
+
+/// One number of each type, written without touching its neighbours.
+#[test]
+fn single_numbers_are_written_alone() {
+    use crate::DType::*;
+    if !super::available() {
+        return eprintln!("skipped: loops need AVX-512");
+    }
+    let x = [-3.0f32; 16];
+    for (dtype, want) in [
+        (F32, (-3f32).to_ne_bytes().to_vec()),
+        (F16, half::f16::from_f32(-3.0).to_ne_bytes().to_vec()),
+        (BF16, half::bf16::from_f32(-3.0).to_ne_bytes().to_vec()),
+        (I16, vec![0, 0]),
+        (U8, vec![0]),
+    ] {
+        let mut b = Body::default();
+        let p = b.pointer();
+        let v = b.push(Vop::In(p));
+        let p = b.pointer();
+        super::values::store_one(&mut b, dtype, p, v).expect("a type of lanes");
+        let mut got = vec![7u8; 64];
+        run(&b, &[x.as_ptr() as *mut u8, got.as_mut_ptr()], 16);
+        assert_eq!(got[..want.len()], want, "{dtype}");
+        assert!(got[want.len()..].iter().all(|&b| b == 7), "{dtype}: {got:?}");
+    }
+}

@@ -124,6 +124,24 @@ pub fn store(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
     Some(())
 }
 
+/// Writes one number.
+pub fn store_one(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
+    let op = match dtype {
+        DType::F32 | DType::I32 => Vop::OutOne(p, 0, x),
+        DType::F16 => Vop::NarrowOne(Form::Half, p, x),
+        DType::BF16 => {
+            let near = nearest_upper(b, x);
+            let words = b.push(Vop::Shift(Direction::Logical, near, 16));
+            Vop::NarrowOne(Form::Words(false), p, words)
+        }
+        DType::I16 => Vop::NarrowOne(Form::Words(true), p, x),
+        DType::I8 | DType::U8 => Vop::NarrowOne(Form::Bytes(true), p, x),
+        DType::Bool | DType::F64 | DType::I64 => return None,
+    };
+    b.push(op);
+    Some(())
+}
+
 /// Floats whose upper halves are those of the nearest numbers without lower ones; NaNs stay NaNs.
 fn nearest_upper(b: &mut Body, x: V) -> V {
     let (one, half, quiet) = (b.push(Vop::Const(1)), b.push(Vop::Const(0x7fff)), b.push(Vop::Const(0x0040_0000)));

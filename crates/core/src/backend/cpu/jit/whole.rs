@@ -262,7 +262,7 @@ impl Maker<'_> {
             InstKind::Load { .. } => {}
             InstKind::Store { arg, value, .. } => {
                 let dtype = self.o.k.args[*arg].dtype;
-                if !matches!(dtype, DType::F32 | DType::I32 | DType::I64) {
+                if self.o.k.insts[*value].dtype != dtype {
                     return None;
                 }
                 let x = self.operand(*value)?;
@@ -273,7 +273,7 @@ impl Maker<'_> {
                     }
                     self.store_position(p, x);
                 } else {
-                    self.body().push(Vop::OutOne(p, 0, x));
+                    values::store_one(self.body(), dtype, p, x)?;
                 }
             }
             _ => {

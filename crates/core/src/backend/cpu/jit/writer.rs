@@ -242,6 +242,18 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
+    /// Writes lanes in less room.
+    fn narrow(&mut self, form: Form, p: usize, a: V, slot: u8, under: Under) -> Option<()> {
+        let x = self.register(a)?;
+        let p = self.pointer(p);
+        match form {
+            Form::Half => self.asm.halve(x, Rm::Words(p, slot), under),
+            Form::Words(_) => self.asm.op(asm::NARROW_WORDS, x, 0, Rm::Words(p, slot), under),
+            Form::Bytes(_) => self.asm.op(asm::NARROW_BYTES, x, 0, Rm::Bytes(p, slot), under),
+        }
+        Some(())
+    }
+
     /// Frees what operation `i` was the last to read.
     fn release(&mut self, i: V) {
         for o in Body::operands(&self.body.ops[i]) {
@@ -321,7 +333,7 @@ impl<'a> Writer<'a> {
                     let x = self.register(a)?;
                     self.release(i);
                     let r = self.free.pop()?;
-                    self.asm.to_half(x, Rm::Reg(SCRATCH), Under::All);
+                    self.asm.halve(x, Rm::Reg(SCRATCH), Under::All);
                     self.asm.op(asm::FROM_HALF, r, 0, Rm::Reg(SCRATCH), Under::All);
                     self.home[i] = Some(r);
                 }
@@ -384,13 +396,14 @@ impl<'a> Writer<'a> {
                     self.release(i);
                 }
                 Vop::Narrow(form, p, a) => {
-                    let x = self.register(a)?;
-                    let p = self.pointer(p);
-                    match form {
-                        Form::Half => self.asm.to_half(x, Rm::Words(p, slot), merging),
-                        Form::Words(_) => self.asm.op(asm::NARROW_WORDS, x, 0, Rm::Words(p, slot), merging),
-                        Form::Bytes(_) => self.asm.op(asm::NARROW_BYTES, x, 0, Rm::Bytes(p, slot), merging),
-                    }
+                    self.narrow(form, p, a, slot, merging)?;
+                    self.release(i);
+                }
+                Vop::NarrowOne(form, p, a) => {
+                    let k = self.free_masks.pop()?;
+                    self.asm.first_lane(k);
+                    self.narrow(form, p, a, slot, Under::Merging(k))?;
+                    self.free_masks.push(k);
                     self.release(i);
                 }
                 Vop::OutMask(p, m, ones) => {
