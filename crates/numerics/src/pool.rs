@@ -244,16 +244,17 @@ unsafe fn read<S: Simd>(x: &[f32], at: usize, stride: usize, n: usize) -> S::V {
     }
 }
 
-/// One plane of maxima. Vectors run along the outputs of a row; bins of unequal sizes are done one
-/// by one.
+/// One plane of maxima. Vectors run along the outputs of a row, or its columns where bins are of
+/// unequal sizes.
 #[inline(always)]
 unsafe fn forward_body<S: Simd>(p: &Pool, x: &[f32], seen: &framed::Seen<'_>, y: &mut [f32]) {
     let [h, w] = &p.windows;
     for (oh, y) in y.chunks_exact_mut(w.out()).enumerate() {
         let rows = h.inside(oh);
         let (Some(w), false) = (w.near(), rows.is_empty()) else {
-            let one = |ow: usize| p.find(x, oh, ow).map_or(f32::NEG_INFINITY, |at| x[at]);
-            y.iter_mut().enumerate().for_each(|(ow, y)| *y = one(ow));
+            let value = |at: Option<usize>| at.map_or(f32::NEG_INFINITY, |at| x[at]);
+            // SAFETY: the caller's promise.
+            unsafe { places::by_columns::<S>(p, x, oh, |ow, at| y[ow] = value(at)) };
             continue;
         };
         for ow in (0..w.out).step_by(S::LANES) {

@@ -45,9 +45,10 @@ impl Framed {
 }
 
 impl Bins {
-    /// The windows, if vectors can read them: all but those of absurd strides.
+    /// The windows, if vectors of them are the way: not for absurd strides, and not where a few would
+    /// have to be put together number by number.
     pub(super) fn near(&self) -> Option<&super::Window> {
-        self.window().filter(|w| w.stride < 1 << 24)
+        self.window().filter(|w| w.stride <= 2 || (w.stride < 1 << 24 && w.out >= 8))
     }
 }
 

@@ -166,9 +166,10 @@ unsafe fn forward_body<S: Simd>(p: &MeanPool, counts: &[f32], x: &[f32], sums: &
         let count = p.count(0, oh);
         // SAFETY: rows are inside the plane, and the sums have room for all windows and some slack.
         unsafe { add_rows::<S>(x.as_ptr(), h.range(oh), w.n(), w.n(), sums.all.as_mut_ptr().add(sums.before)) };
-        let Some(w) = w.window() else {
+        let Some(w) = w.near() else {
+            let sums = &sums.all[sums.before..];
             for (ow, (y, c)) in y.iter_mut().zip(counts).enumerate() {
-                *y = sums.all[w.range(ow)].iter().sum::<f32>() / (count * c);
+                *y = sums[w.range(ow)].iter().sum::<f32>() / (count * c);
             }
             continue;
         };

@@ -17,8 +17,8 @@ macro_rules! adaptive_methods {
             #[track_caller]
             pub fn $max(&self, size: impl Into<Sizes>) -> Result<Tensor> {
                 let (op, size) = (stringify!($max), size.into());
-                match parts(op, $d, self, &size)? {
-                    Some((flat, parts, shape)) => Ok(max_of_bins(&flat, &parts).reshape_to(&shape)),
+                match binned(op, $d, self, &size)? {
+                    Some(b) => Ok(max_of_bins(&b.flat, &b.bins).reshape_to(&b.shape)),
                     None => Ok(adaptive_max(op, $d, self, &size)?.0),
                 }
             }
@@ -98,10 +98,18 @@ struct Seen {
     bins: Vec<Bins>,
 }
 
-/// The flat input, the bins and the shape of the result for the CPU's own kernels, where they are the way: one bin of
-/// all is a sum like any other.
+/// What the CPU's own kernels take.
+struct Binned {
+    /// `[lead, spatial..]`.
+    flat: Tensor,
+    bins: SmallVec<[Parts; 3]>,
+    /// Of the result.
+    shape: Shape,
+}
+
+/// The bins for the CPU's own kernels, where they are the way: one bin of all is a sum like any other.
 #[track_caller]
-fn parts(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Option<(Tensor, SmallVec<[Parts; 3]>, Shape)>> {
+fn binned(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Option<Binned>> {
     check_spatial(op, x, d)?;
     let outs = size.spread_positive(op, "output_size", d)?;
     let flat = joined(x, d);
@@ -116,9 +124,9 @@ fn parts(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Option<(Tensor,
         let even = Even { n, size, stride, padding: 0, dilation: 1, out };
         if n.is_multiple_of(out) { Parts::Even(even) } else { Parts::Adaptive { n, out } }
     };
-    let parts = spatial.iter().zip(&outs).map(part).collect();
+    let bins = spatial.iter().zip(&outs).map(part).collect();
     let shape = with_lead(x, d, outs.iter().copied());
-    Ok(Some((flat, parts, shape)))
+    Ok(Some(Binned { flat, bins, shape }))
 }
 
 /// Equal bins are a view; others are looked up, each padded to the largest.
@@ -185,8 +193,8 @@ fn adaptive_avg(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Tensor> 
     if !x.dtype().is_float() {
         return Err(Error::dtype(op, &[x.dtype()], format!("takes floats, not {}", x.dtype())).operand(x));
     }
-    if let Some((flat, parts, shape)) = parts(op, d, x, size)? {
-        return Ok(mean_of_bins(&flat, &parts, Divisor::Inside).reshape_to(&shape));
+    if let Some(b) = binned(op, d, x, size)? {
+        return Ok(mean_of_bins(&b.flat, &b.bins, Divisor::Inside).reshape_to(&b.shape));
     }
     let seen = see(op, d, x, size)?;
     let last: Vec<i64> = (-(d as i64)..0).collect();
