@@ -39,6 +39,8 @@ pub fn device() -> Device {
                 max_buffer: 1 << 40,
                 attention: vec![],
                 bias: vec![],
+                conv_bias: vec![],
+                relu: false,
                 row_tables: vec![],
             },
             memory: Mutex::default(),

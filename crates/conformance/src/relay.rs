@@ -5,7 +5,7 @@
 
 use gradus_core::{
     DType, Device, Result, Scalar,
-    backend::{Backend, Executable, Limits, Matmul, Slot},
+    backend::{Backend, Executable, Limits, Matmul, Slot, Tail},
     graph::Buffer,
     kernel::Kernel,
     op::Conv,
@@ -92,8 +92,8 @@ impl Backend for Relay {
         cpu().matmul(spec, a, b, c)
     }
 
-    fn matmul_bias(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, bias: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        cpu().matmul_bias(spec, a, b, bias, c)
+    fn matmul_with(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
+        cpu().matmul_with(spec, a, b, tail, c)
     }
 
     fn channels_last(&self) -> bool {
@@ -102,6 +102,18 @@ impl Backend for Relay {
 
     fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
         cpu().conv(spec, dtype, a, b, c)
+    }
+
+    fn conv_with(
+        &self,
+        spec: &Conv,
+        dtype: DType,
+        a: Slot<'_>,
+        b: Slot<'_>,
+        tail: Tail<'_>,
+        c: Slot<'_>,
+    ) -> Result<()> {
+        cpu().conv_with(spec, dtype, a, b, tail, c)
     }
 
     fn sync(&self) -> Result<()> {
