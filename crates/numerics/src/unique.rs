@@ -51,12 +51,7 @@ impl Groups {
 /// assert_eq!((g.values(&x), g.inverse, g.counts), (vec![1, 3], vec![1, 0, 1], vec![1, 2]));
 /// ```
 pub fn unique<T: Order>(x: &[T]) -> Groups {
-    let mut items: Vec<(u64, u32)> = x.iter().zip(0..).map(|(x, i)| (x.key(), i)).collect();
-    if items.len() < x.len() {
-        return unique_rows(x, x.len(), 1); // more than 32 bits count
-    }
-    let order = crate::sort::sorted(&mut items);
-    Groups::of(order.iter().map(|i| i.1 as usize), |a, b| x[a] == x[b])
+    unique_rows(x, x.len(), 1)
 }
 
 /// The distinct neighbours: as [`unique`], without sorting first.
@@ -67,6 +62,11 @@ pub fn unique_consecutive<T: Order>(x: &[T]) -> Groups {
 /// The distinct rows of a `rows` by `cols` matrix, in lexicographic order.
 pub fn unique_rows<T: Order>(x: &[T], rows: usize, cols: usize) -> Groups {
     debug_assert_eq!(x.len(), rows * cols);
+    if cols == 1 && rows <= u32::MAX as usize {
+        let mut items: Vec<(u64, u32)> = x.iter().zip(0..).map(|(x, i)| (x.key(), i)).collect();
+        let order = crate::sort::sorted(&mut items);
+        return Groups::of(order.iter().map(|i| i.1 as usize), |a, b| x[a] == x[b]);
+    }
     let row = |r: usize| &x[r * cols..][..cols];
     let compare =
         |a: &[T], b: &[T]| a.iter().zip(b).map(|(a, b)| a.order(b)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal);
@@ -83,7 +83,15 @@ pub fn unique_consecutive_rows<T: Order>(x: &[T], rows: usize, cols: usize) -> G
 
 /// The flat positions of the elements that are not zero (NaN is not zero).
 pub fn nonzero_flat<T: Num>(x: &[T]) -> Vec<i64> {
-    x.iter().enumerate().filter(|(_, x)| **x != T::ZERO).map(|(p, _)| p as i64).collect()
+    // Every position is written, and written over unless its element counts: nobody can guess a mask's branches.
+    let count = x.iter().filter(|x| **x != T::ZERO).count();
+    let (mut out, mut at) = (vec![0; count + 1], 0);
+    for (p, x) in x.iter().enumerate() {
+        out[at] = p as i64;
+        at += (*x != T::ZERO) as usize;
+    }
+    out.truncate(count);
+    out
 }
 
 /// The coordinates of the elements that are not zero, one row of `shape.len()` per element.
@@ -95,12 +103,21 @@ pub fn nonzero_flat<T: Num>(x: &[T]) -> Vec<i64> {
 pub fn nonzero<T: Num>(x: &[T], shape: &[usize]) -> Vec<i64> {
     let flat = nonzero_flat(x);
     let mut out = vec![0; flat.len() * shape.len()];
-    if !shape.is_empty() {
-        for (mut p, row) in flat.into_iter().zip(out.chunks_exact_mut(shape.len())) {
-            for (o, &n) in row.iter_mut().zip(shape).rev() {
-                *o = p % n as i64;
-                p /= n as i64;
+    let Some((&n, outer)) = shape.split_last() else { return out };
+    // Divided once a line, not once an element.
+    let (mut start, mut at) = (0, vec![0; outer.len()]);
+    for (p, row) in flat.into_iter().zip(out.chunks_exact_mut(shape.len())) {
+        if p - start >= n as i64 {
+            let mut line = p / n as i64;
+            start = line * n as i64;
+            for (a, &n) in at.iter_mut().zip(outer).rev() {
+                *a = line % n as i64;
+                line /= n as i64;
             }
+        }
+        if let Some((last, front)) = row.split_last_mut() {
+            front.copy_from_slice(&at);
+            *last = p - start;
         }
     }
     out

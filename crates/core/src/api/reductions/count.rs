@@ -109,11 +109,14 @@ impl Tensor {
             return Err(Error::shape("bincount", &[self.shape()], why).operand(self));
         }
         let index = self.as_index("bincount")?;
-        let seen = index.to_vec::<i64>()?;
-        if let Some(bad) = seen.iter().find(|&&i| i < 0) {
-            return Err(Error::value("bincount", format!("elements must not be negative: {bad}")).operand(self));
+        let (least, most) = match self.numel() {
+            0 => (0, -1),
+            _ => (index.min()?.item::<i64>()?, index.max()?.item::<i64>()?),
+        };
+        if least < 0 {
+            return Err(Error::value("bincount", format!("elements must not be negative: {least}")).operand(self));
         }
-        let n = seen.iter().max().map_or(0, |&m| (m as usize).saturating_add(1)).max(minlength);
+        let n = usize::try_from(most).map_or(0, |m| m.saturating_add(1)).max(minlength);
         if n > isize::MAX as usize / 16 {
             return Err(Error::new("bincount", ErrorKind::Alloc { bytes: n as u128 * 8 }).operand(self));
         }
