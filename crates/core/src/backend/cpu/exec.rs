@@ -422,7 +422,7 @@ impl Task<'_> {
                         convert::cast(types.0, types.1, src(&self.m, x), d, s.n);
                     }
                     Micro::Store(c, dtype, x, _) if p.cursors[*c].lines.is_some() => {
-                        let width = super::program::width(*dtype);
+                        let width = super::analysis::width(*dtype);
                         let to = self.m.pos[*c] as *mut u8;
                         for (i, run) in line_runs(&p.cursors[*c], s.from, s.n) {
                             transfer::store(*dtype, to, run, src(&self.m, x).add(i * width));
@@ -455,7 +455,7 @@ impl Task<'_> {
         if whole && self.m.filled[v] == (from, s.n) {
             return;
         }
-        let (reg, width) = (self.register(v), super::program::width(dtype));
+        let (reg, width) = (self.register(v), super::analysis::width(dtype));
         for (i, run) in line_runs(cursor, s.from, s.n) {
             // SAFETY: the caller's promise; the register holds a block.
             unsafe { transfer::load(dtype, from as *const u8, run, reg.add(i * width)) };

@@ -1,9 +1,9 @@
 //! One instruction over a block: operands, destinations, loads and stores.
 
 use super::{
+    analysis::width,
     convert,
     exec::Task,
-    program::width,
     runs::{Block, one_line, runs},
     sources,
     transfer::{self, Run},

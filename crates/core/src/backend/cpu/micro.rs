@@ -6,8 +6,9 @@
 //! one pointer addition a memory operand and one call an instruction.
 
 use super::{
+    analysis::width,
     fold::{Fold, fold},
-    program::{Style, width},
+    program::Style,
 };
 use crate::{
     DType,

@@ -1,10 +1,11 @@
 //! Reductions of a pass: accumulators, lanes and chunks, in the order the kernel lays down.
 
 use super::{
+    analysis::width,
     convert,
     exec::Task,
     fold::{WIDE, fold},
-    program::{Pass, Program, Style, width},
+    program::{Pass, Program, Style},
     transfer,
 };
 use crate::{

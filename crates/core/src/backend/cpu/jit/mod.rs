@@ -21,8 +21,9 @@ mod whole;
 mod writer;
 
 use super::{
+    analysis::width,
     micro::{Ahead, Cursor, Dst, Micro, Src},
-    program::{Style, width},
+    program::Style,
 };
 use crate::{
     DType,
