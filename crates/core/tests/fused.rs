@@ -153,3 +153,21 @@ fn fused_operations_under_vmap() {
     let f = |x: &[Tensor]| x[0].scaled_dot_product_attention(&x[0], &x[0], &AttentionOptions::default());
     close("attention", &grad::vmap(f, &[&q], &[Some(0)], 0).unwrap(), &f(&[q]).unwrap());
 }
+
+#[test]
+fn short_rows_meet_lines_that_are_repeated() {
+    // Rows of nine are turned as tiles; a line that all planes share is read beside them. Blocks begin with lines.
+    for dtype in [DType::F32, DType::F64] {
+        for (planes, line, row) in [(6, 273, 9), (2, 320, 9), (7, 100, 12), (5, 500, 8), (40, 33, 20)] {
+            let numbers = |n: usize| (0..n).map(|i| ((i * 7919 + 13) % 10007) as f32 / 10007.0 + 0.5).collect::<Vec<_>>();
+            let x = Tensor::from_vec(numbers(planes * line * row), [planes, line, row]).unwrap().to_dtype(dtype);
+            let w = Tensor::from_vec(numbers(line), [line]).unwrap().to_dtype(dtype);
+            Tensor::eval_all(&[&x, &w]).unwrap();
+            let sum = x.sum_dim(2, false).unwrap();
+            let fused = (&sum / &w).to_dtype(DType::F64).to_vec::<f64>().unwrap();
+            sum.eval().unwrap();
+            let apart = (&sum / &w).to_dtype(DType::F64).to_vec::<f64>().unwrap();
+            assert_eq!(fused, apart, "{dtype} {planes} {line} {row}");
+        }
+    }
+}

@@ -278,12 +278,12 @@ impl Program {
             Style::Columns => (target / lanes).max(64).min(target),
             Style::Rows => target,
         };
+        let unit = if tiles { unit.min(tiles::WIDTH) } else { unit };
         let unit = match blocks {
             Blocks::Lines(line) => (unit / line).max(1) * line,
             Blocks::Along | Blocks::Across => unit,
         }
         .min(inner);
-        let unit = if tiles { unit.min(tiles::WIDTH) } else { unit };
         let block = unit.next_multiple_of(16);
         let block = if style == Style::Rows && blocks != Blocks::Along { unit } else { block };
         let unit = if style == Style::Rows { 1 } else { unit };
