@@ -64,8 +64,27 @@ pub fn run_from(list: &[u32], device: Device, mode: Mode, tracked: bool) -> Resu
 
 fn leaf(c: &mut Choices<'_>, device: Device) -> Result<Tensor> {
     // Mostly small; now and then long enough for blocks, chunks and threads.
-    let sizes: [&[usize]; 10] =
-        [&[3, 4], &[2, 3, 5], &[7], &[], &[1, 6], &[40, 33], &[5, 700], &[9000], &[2, 1, 3, 4], &[0, 3]];
+    let sizes: [&[usize]; 18] = [
+        &[3, 4],
+        &[2, 3, 5],
+        &[7],
+        &[],
+        &[1, 6],
+        &[40, 33],
+        &[5, 700],
+        &[9000],
+        &[2, 1, 3, 4],
+        &[0, 3],
+        // Short rows, lines that others share, and planes.
+        &[4, 280, 9],
+        &[280],
+        &[4, 280],
+        &[280, 1],
+        &[30, 20, 16],
+        &[16, 257],
+        &[64, 65],
+        &[3, 8, 8, 12],
+    ];
     let shape = sizes[c.next(sizes.len())];
     let dtype = DTYPES[c.next(DTYPES.len())];
     let n: usize = shape.iter().product();

@@ -159,7 +159,8 @@ fn short_rows_meet_lines_that_are_repeated() {
     // Rows of nine are turned as tiles; a line that all planes share is read beside them. Blocks begin with lines.
     for dtype in [DType::F32, DType::F64] {
         for (planes, line, row) in [(6, 273, 9), (2, 320, 9), (7, 100, 12), (5, 500, 8), (40, 33, 20)] {
-            let numbers = |n: usize| (0..n).map(|i| ((i * 7919 + 13) % 10007) as f32 / 10007.0 + 0.5).collect::<Vec<_>>();
+            let numbers =
+                |n: usize| (0..n).map(|i| ((i * 7919 + 13) % 10007) as f32 / 10007.0 + 0.5).collect::<Vec<_>>();
             let x = Tensor::from_vec(numbers(planes * line * row), [planes, line, row]).unwrap().to_dtype(dtype);
             let w = Tensor::from_vec(numbers(line), [line]).unwrap().to_dtype(dtype);
             Tensor::eval_all(&[&x, &w]).unwrap();
