@@ -3,7 +3,7 @@
 
 use gradus_core::{
     DType, Device, Element, Error, ErrorKind, Result, Scalar,
-    backend::{Backend, Executable, Limits, Matmul, Slot},
+    backend::{Backend, Executable, Limits, Matmul, Slot, Tail},
     graph::Buffer,
     kernel::{
         Kernel,
@@ -41,6 +41,7 @@ pub fn device() -> Device {
                 bias: vec![],
                 conv_bias: vec![],
                 relu: false,
+                planes: vec![],
                 row_tables: vec![],
             },
             memory: Mutex::default(),
@@ -164,7 +165,10 @@ impl Backend for Oracle {
         })
     }
 
-    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Option<Tail<'_>>, c: Slot<'_>) -> Result<()> {
+        if tail.is_some() {
+            return Err(bug("a product with a bias, which the oracle does not name"));
+        }
         let [m, k, n] = spec.mkn;
         let batches: usize = spec.batch.iter().product();
         let r = spec.batch.len();
@@ -195,7 +199,7 @@ impl Backend for Oracle {
         })
     }
 
-    fn conv(&self, spec: &Conv, _: DType, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    fn conv(&self, spec: &Conv, _: DType, _: Slot<'_>, _: Slot<'_>, _: Option<Tail<'_>>, _: Slot<'_>) -> Result<()> {
         Err(bug(&format!("{} has its own tests against plain loops", spec.name())))
     }
 

@@ -88,32 +88,24 @@ impl Backend for Relay {
         cpu().launch(exe, args, params)
     }
 
-    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        cpu().matmul(spec, a, b, c)
-    }
-
-    fn matmul_with(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
-        cpu().matmul_with(spec, a, b, tail, c)
+    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Option<Tail<'_>>, c: Slot<'_>) -> Result<()> {
+        cpu().matmul(spec, a, b, tail, c)
     }
 
     fn channels_last(&self) -> bool {
         self.last
     }
 
-    fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        cpu().conv(spec, dtype, a, b, c)
-    }
-
-    fn conv_with(
+    fn conv(
         &self,
         spec: &Conv,
         dtype: DType,
         a: Slot<'_>,
         b: Slot<'_>,
-        tail: Tail<'_>,
+        tail: Option<Tail<'_>>,
         c: Slot<'_>,
     ) -> Result<()> {
-        cpu().conv_with(spec, dtype, a, b, tail, c)
+        cpu().conv(spec, dtype, a, b, tail, c)
     }
 
     fn sync(&self) -> Result<()> {

@@ -105,6 +105,7 @@ impl Cuda {
                 bias: vec![DType::F32, DType::F16, DType::BF16],
                 conv_bias: vec![],
                 relu: false,
+                planes: vec![],
                 row_tables: vec![DType::F32, DType::F64],
             },
             context,
@@ -385,26 +386,30 @@ impl Backend for Cuda {
         self.run_many(exe, args, params)
     }
 
-    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        self.context.enter()?;
-        graphs::launched();
-        let products = self.products.get_or_init(|| Products::new(self)).as_ref().map_err(Clone::clone)?;
-        products.run(self, spec, [a, b, c].map(|s| Cuda::address(&s, spec.dtype)), None)
-    }
-
-    fn matmul_with(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
+    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Option<Tail<'_>>, c: Slot<'_>) -> Result<()> {
         self.context.enter()?;
         graphs::launched();
         let products = self.products.get_or_init(|| Products::new(self)).as_ref().map_err(Clone::clone)?;
         let at = |s: &Slot<'_>| Cuda::address(s, spec.dtype);
-        products.run(self, spec, [at(&a), at(&b), at(&c)], Some(at(&tail.bias)))
+        products.run(self, spec, [at(&a), at(&b), at(&c)], tail.map(|t| at(&t.bias)))
     }
 
     fn channels_last(&self) -> bool {
         true
     }
 
-    fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
+    fn conv(
+        &self,
+        spec: &Conv,
+        dtype: DType,
+        a: Slot<'_>,
+        b: Slot<'_>,
+        tail: Option<Tail<'_>>,
+        c: Slot<'_>,
+    ) -> Result<()> {
+        if tail.is_some() {
+            return Err(bug("a convolution with a bias, which this backend does not name"));
+        }
         self.context.enter()?;
         let made = || match Convolutions::new(self.context.stream) {
             Ok(c) => Some(c),
@@ -421,7 +426,7 @@ impl Backend for Cuda {
         }
         let [first, second, result] = spec.operands().map(|s| s.numel());
         let slots = [(a, first), (b, second), (c, result)];
-        self.on_cpu(&slots, dtype, |s| Device::cpu().backend().conv(spec, dtype, s[0], s[1], s[2]))
+        self.on_cpu(&slots, dtype, |s| Device::cpu().backend().conv(spec, dtype, s[0], s[1], None, s[2]))
     }
 
     fn host_op(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {

@@ -3,8 +3,9 @@
 //! Arrays are contiguous: input `[N, C, D, H, W]`, weight `[O, C / groups, kD, kH, kW]`, output
 //! `[N, O, D', H', W']`. With fewer spatial dimensions the leading ones are one.
 //!
-//! The work is done as matrix products over unrolled patches, in blocks of fixed size; kernels
-//! of one element skip the unrolling and depthwise convolution is done directly.
+//! In `f32`, `fast` chooses: Winograd's algorithm where it pays, sums over one channel for depthwise
+//! ones, and otherwise windows that are read where they lie (`direct`). Other types are matrix
+//! products over unrolled patches, in blocks of fixed size.
 
 mod depthwise;
 mod direct;

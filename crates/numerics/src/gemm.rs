@@ -1,7 +1,8 @@
 //! Matrix products `C = alpha * A @ B + beta * C` with arbitrary strides.
 //!
-//! `f32` and `f64` run on the kernels of the `gemm` family of crates, half precision is widened
-//! to `f32` and rounded once at the end, integers wrap. The sum over `k` of every output element
+//! `f32` runs on kernels of our own where vectors are wide, else, as `f64`, on those of the `gemm`
+//! family of crates; 16-bit numbers (`half`) are added up in `f32` and rounded once at the end,
+//! integers wrap. The sum over `k` of every output element
 //! is taken in an order that depends on the sizes and strides alone, so the number of threads
 //! does not show in the result.
 

@@ -59,6 +59,7 @@ impl Dry {
             bias: vec![DType::F32, DType::F16, DType::BF16],
             conv_bias: vec![],
             relu: false,
+            planes: vec![],
             row_tables: vec![DType::F32, DType::F64],
         };
         Device::register(Box::new(Dry { limits, state: Mutex::default() }))
@@ -161,18 +162,14 @@ impl Backend for Dry {
         }
         Ok(())
     }
-    fn matmul_with(&self, s: &Matmul, a: Slot<'_>, b: Slot<'_>, _: Tail<'_>, c: Slot<'_>) -> Result<()> {
-        self.matmul(s, a, b, c)
-    }
-
-    fn matmul(&self, s: &Matmul, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    fn matmul(&self, s: &Matmul, _: Slot<'_>, _: Slot<'_>, _: Option<Tail<'_>>, _: Slot<'_>) -> Result<()> {
         let [m, k, n] = s.mkn;
         let batch: usize = s.batch.iter().product();
         let bytes = ((m * k + k * n + m * n) * batch * s.dtype.size()) as u64;
         self.ask(format!("matmul {} {batch} x [{m}, {k}] @ [{k}, {n}]", s.dtype), bytes, s.flops());
         Ok(())
     }
-    fn conv(&self, s: &Conv, dtype: DType, _: Slot<'_>, _: Slot<'_>, _: Slot<'_>) -> Result<()> {
+    fn conv(&self, s: &Conv, dtype: DType, _: Slot<'_>, _: Slot<'_>, _: Option<Tail<'_>>, _: Slot<'_>) -> Result<()> {
         let bytes = ((s.input.numel() + s.weight.numel() + s.output.numel()) * dtype.size()) as u64;
         self.ask(format!("conv {dtype} {:?} {} * {}", s.kind, s.input, s.weight), bytes, s.flops());
         Ok(())

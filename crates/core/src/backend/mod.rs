@@ -40,6 +40,8 @@ pub struct Limits {
     pub conv_bias: Vec<DType>,
     /// Whether either can be rectified after that.
     pub relu: bool,
+    /// Types in which pooling and resampling of planes are routines of its own.
+    pub planes: Vec<DType>,
     /// Types in which rows of tables are taken and added up by routines of its own.
     pub row_tables: Vec<DType>,
 }
@@ -133,35 +135,26 @@ pub trait Backend: Send + Sync {
         let _ = (exe, args, params);
         Err(Error::new("launch_many", ErrorKind::Internal("this backend makes no such launches".into())))
     }
-    /// A matrix product into contiguous `c`.
-    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
-    /// The product of two matrices (a batch of one) with a bias of as many elements as it has columns added to every row.
-    /// Asked for only in the types that [`Limits::bias`] names.
-    fn matmul_with(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
-        let _ = (spec, a, b, tail, c);
-        Err(Error::new("matmul", ErrorKind::Internal("this backend adds no bias".into())))
-    }
+    /// A matrix product into contiguous `c`. A tail (a bias of as many elements as there are columns) comes with a batch of one
+    /// only, in the types that [`Limits::bias`] names.
+    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Option<Tail<'_>>, c: Slot<'_>) -> Result<()>;
     /// Whether 16-bit convolutions of images are faster with the channels last. Where they are, elementwise operations
     /// and sums over their results keep that order.
     fn channels_last(&self) -> bool {
         false
     }
-    /// A convolution or one of its gradients, all three contiguous (with the channels last, where the geometry says so).
-    fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()>;
-    /// A convolution with the channels first and a bias of as many elements as it has output channels added to them.
-    /// Asked for only in the types that [`Limits::conv_bias`] names.
-    fn conv_with(
+    /// A convolution or one of its gradients, all three contiguous (with the channels last, where the geometry says so). A
+    /// tail (a bias of as many elements as there are output channels) comes with convolutions that have their channels first
+    /// only, in the types that [`Limits::conv_bias`] names.
+    fn conv(
         &self,
         spec: &Conv,
         dtype: DType,
         a: Slot<'_>,
         b: Slot<'_>,
-        tail: Tail<'_>,
+        tail: Option<Tail<'_>>,
         c: Slot<'_>,
-    ) -> Result<()> {
-        let _ = (spec, dtype, a, b, tail, c);
-        Err(Error::new("conv", ErrorKind::Internal("this backend adds no bias".into())))
-    }
+    ) -> Result<()>;
     /// Whether [`Backend::host_op`] can write a routine's result over this input.
     fn overwrites(&self, op: &HostOp, input: usize) -> bool {
         let _ = (op, input);

@@ -4,7 +4,7 @@ use super::{
     cache::plan_for,
     linear::{Linear, linearize},
     profile,
-    steps::{Home, Part, Plan, Ref, Step, Tail},
+    steps::{Home, Part, Plan, Ref, Step},
 };
 use crate::{
     DType, Device, Error, Result, Scalar, Shape, Tensor,
@@ -209,25 +209,13 @@ fn run_steps<'a>(call: &Call<'a>, slots: &mut Vec<Slot<'a>>, params: &mut Vec<Sc
             }
             Step::Matmul { spec, args: [a, b, c], tail, node } => {
                 let slot = |r: &Ref| call.slot(*r, spec.dtype);
-                let done = match tail {
-                    None => backend.matmul(spec, slot(a), slot(b), slot(c)),
-                    Some(Tail { bias, relu }) => {
-                        let tail = backend::Tail { bias: slot(bias), relu: *relu };
-                        backend.matmul_with(spec, slot(a), slot(b), tail, slot(c))
-                    }
-                };
-                done.map_err(|e| blame(e, &[*node]))?;
+                let tail = tail.map(|t| backend::Tail { bias: slot(&t.bias), relu: t.relu });
+                backend.matmul(spec, slot(a), slot(b), tail, slot(c)).map_err(|e| blame(e, &[*node]))?;
             }
             Step::Conv { spec, dtype, args: [a, b, c], tail, node } => {
                 let slot = |r: &Ref| call.slot(*r, *dtype);
-                let done = match tail {
-                    None => backend.conv(spec, *dtype, slot(a), slot(b), slot(c)),
-                    Some(Tail { bias, relu }) => {
-                        let tail = backend::Tail { bias: slot(bias), relu: *relu };
-                        backend.conv_with(spec, *dtype, slot(a), slot(b), tail, slot(c))
-                    }
-                };
-                done.map_err(|e| blame(e, &[*node]))?;
+                let tail = tail.map(|t| backend::Tail { bias: slot(&t.bias), relu: t.relu });
+                backend.conv(spec, *dtype, slot(a), slot(b), tail, slot(c)).map_err(|e| blame(e, &[*node]))?;
             }
             Step::Host { op, args, node } => {
                 host_step(call, op, args).map_err(|e| blame(e, &[*node]))?;

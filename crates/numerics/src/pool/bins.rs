@@ -21,6 +21,47 @@ pub struct Window {
 }
 
 impl Window {
+    /// The windows that fit `n` elements with padding on both sides. With `ceil` a last one may hang over the end, if
+    /// it starts inside. `None` if there are none, or so many that places could not be counted.
+    ///
+    /// ```
+    /// use gradus_numerics::pool::Window;
+    /// let fit = |ceil| Window::fit(5, 2, 2, 0, 1, ceil).map(|w| (w.out, w.overhangs()));
+    /// assert_eq!((fit(false), fit(true)), (Some((2, false)), Some((3, true))));
+    /// ```
+    pub fn fit(n: usize, size: usize, stride: usize, padding: usize, dilation: usize, ceil: bool) -> Option<Window> {
+        let reach = dilation.checked_mul(size.checked_sub(1)?)?.checked_add(1)?;
+        let padded = padding.checked_mul(2)?.checked_add(n)?;
+        let slack = if ceil { stride.checked_sub(1)? } else { 0 };
+        let mut out = padded.checked_add(slack)?.checked_sub(reach)?.checked_div(stride)? + 1;
+        if ceil && (out - 1).checked_mul(stride)? >= n + padding {
+            out -= 1;
+        }
+        let end = (out.checked_sub(1)?).checked_mul(stride)?.checked_add(reach)?;
+        let limit = isize::MAX as usize / 16;
+        (out > 0 && end < limit && padded < limit).then_some(Window { n, size, stride, padding, dilation, out })
+    }
+
+    /// Elements from the first to the last of a window.
+    pub fn reach(&self) -> usize {
+        self.dilation * (self.size - 1) + 1
+    }
+
+    /// Elements from the start of the first window to the end of the last.
+    pub fn span(&self) -> usize {
+        (self.out - 1) * self.stride + self.reach()
+    }
+
+    /// Elements after the axis that the last window reaches over.
+    pub fn after(&self) -> usize {
+        self.span().saturating_sub(self.n + self.padding)
+    }
+
+    /// Whether some window reaches over an end.
+    pub fn overhangs(&self) -> bool {
+        self.padding > 0 || self.after() > 0
+    }
+
     /// Whether windows lie side by side in pairs, and reach over no end.
     pub(super) fn is_pairs(&self) -> bool {
         (self.size, self.stride, self.padding, self.dilation) == (2, 2, 0, 1) && 2 * self.out <= self.n

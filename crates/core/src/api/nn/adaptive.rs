@@ -4,10 +4,10 @@ use crate::api::{
     pool::{Axis, Best, has_kernels, max_of_bins, mean_of_bins},
     same_device,
     sizes::Sizes,
-    window::{Window, check_spatial, joined, windows, with_lead},
+    window::{check_spatial, joined, windows, with_lead},
 };
 use crate::{DType, Error, Result, Scalar, Shape, Tensor};
-use gradus_numerics::pool::{Bins as Parts, Divisor, Window as Even};
+use gradus_numerics::pool::{Bins as Parts, Divisor, Window};
 use smallvec::SmallVec;
 
 macro_rules! adaptive_methods {
@@ -121,7 +121,7 @@ fn binned(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Option<Binned>
     }
     let part = |(&n, &out): (&usize, &usize)| {
         let (size, stride) = (n / out, n / out);
-        let even = Even { n, size, stride, padding: 0, dilation: 1, out };
+        let even = Window { n, size, stride, padding: 0, dilation: 1, out };
         if n.is_multiple_of(out) { Parts::Even(even) } else { Parts::Adaptive { n, out } }
     };
     let bins = spatial.iter().zip(&outs).map(part).collect();

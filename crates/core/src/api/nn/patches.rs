@@ -1,10 +1,8 @@
 //! Windows as columns and back, and normalisation over neighbouring channels.
 
-use crate::api::{
-    sizes::Sizes,
-    window::{Window, windows},
-};
+use crate::api::{sizes::Sizes, window::windows};
 use crate::{Error, Result, Shape, Tensor, grad::unslice};
+use gradus_numerics::pool::Window;
 use smallvec::SmallVec;
 
 /// Options of [`Tensor::im2col`] and [`Tensor::col2im`].

@@ -2,13 +2,13 @@
 
 use crate::api::{
     sizes::Sizes,
-    window::{Window, check_spatial, inside, joined, windows, with_lead},
+    window::{check_spatial, inside, joined, windows, with_lead},
 };
 use crate::{
-    DType, Device, Error, Result, Scalar, Shape, Tensor, is_grad_enabled,
+    DType, Error, Result, Scalar, Shape, Tensor, is_grad_enabled,
     op::{HostOp, MaxPool, Op, ReduceOp},
 };
-use gradus_numerics::pool::{self, Bins, Divisor, MeanPool, Pool};
+use gradus_numerics::pool::{Bins, Divisor, MeanPool, Pool, Window};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ fn max_pool(
     let flat = joined(x, d);
     // Not for windows that may see nothing.
     if !indices && has_kernels(x) && !ws.iter().any(|w| w.dilation > 1 && w.overhangs()) {
-        let bins: SmallVec<[Bins; 3]> = ws.iter().map(Window::bins).collect();
+        let bins: SmallVec<[Bins; 3]> = ws.iter().copied().map(Bins::Even).collect();
         return Ok((max_of_bins(&flat, &bins).reshape_to(&shape), None));
     }
     let mask = inside(&flat, &ws)?;
@@ -194,23 +194,16 @@ fn max_pool(
     Ok((y.reshape_to(&shape), Some(at.reshape_to(&shape))))
 }
 
-impl Window {
-    fn bins(&self) -> Bins {
-        let Window { n, size, stride, padding, dilation, out } = *self;
-        Bins::Even(pool::Window { n, size, stride, padding, dilation, out })
-    }
-}
-
-/// Whether the CPU's own kernels take a tensor.
+/// Whether a tensor's device has kernels of its own for pooling and resampling.
 pub(super) fn has_kernels(x: &Tensor) -> bool {
-    x.device() == Device::cpu() && x.dtype() == DType::F32
+    x.device().backend().limits().planes.contains(&x.dtype())
 }
 
 /// A map over bins of the last axes of `[lead, spatial..]`, by kernels for two axes at a time: of three, the first is
 /// left to the second kernel. `make` is told whether it is the last.
 #[track_caller]
 fn over_bins(flat: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], bool) -> HostOp) -> Tensor {
-    let whole = |n| Bins::Even(pool::Window { n, size: 1, stride: 1, padding: 0, dilation: 1, out: n });
+    let whole = |n| Bins::Even(Window { n, size: 1, stride: 1, padding: 0, dilation: 1, out: n });
     let run = |x: &Tensor, pair, last, shape: &[usize]| {
         x.make(Op::Host(make(pair, last)), &[x], Shape::from(shape), x.dtype())
     };
@@ -366,7 +359,7 @@ fn avg_pool(op: &str, d: usize, x: &Tensor, kernel: &Sizes, o: &AvgPoolOptions) 
     // One window over all is a sum like any other.
     let single = ws.iter().all(|w| w.out == 1 && w.size == w.n && !w.overhangs());
     if has_kernels(x) && !single && o.divisor_override != Some(0) {
-        let bins: SmallVec<[Bins; 3]> = ws.iter().map(Window::bins).collect();
+        let bins: SmallVec<[Bins; 3]> = ws.iter().copied().map(Bins::Even).collect();
         let divisor = match o.divisor_override {
             Some(n) => Divisor::Fixed(n),
             None if o.count_include_pad => Divisor::Padded,

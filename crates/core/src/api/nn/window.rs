@@ -1,61 +1,8 @@
 //! Windows along spatial axes as strided views: what pooling and patches stand on.
 
 use crate::{DType, Error, Result, Scalar, Shape, Tensor, view::ViewOp};
+use gradus_numerics::pool::Window;
 use smallvec::SmallVec;
-
-/// The windows of one axis.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    /// Elements of the axis.
-    pub n: usize,
-    /// Elements of a window.
-    pub size: usize,
-    /// Step between windows.
-    pub stride: usize,
-    /// Elements before the axis that the first window reaches over.
-    pub padding: usize,
-    /// Distance between the elements of a window.
-    pub dilation: usize,
-    /// Number of windows.
-    pub out: usize,
-}
-
-impl Window {
-    /// The windows that fit `n` elements with padding on both sides. With `ceil` a last one may hang over the end, if
-    /// it starts inside.
-    pub fn fit(n: usize, size: usize, stride: usize, padding: usize, dilation: usize, ceil: bool) -> Option<Window> {
-        let reach = dilation.checked_mul(size.checked_sub(1)?)?.checked_add(1)?;
-        let padded = padding.checked_mul(2)?.checked_add(n)?;
-        let slack = if ceil { stride.checked_sub(1)? } else { 0 };
-        let mut out = padded.checked_add(slack)?.checked_sub(reach)?.checked_div(stride)? + 1;
-        if ceil && (out - 1).checked_mul(stride)? >= n + padding {
-            out -= 1;
-        }
-        let end = (out.checked_sub(1)?).checked_mul(stride)?.checked_add(reach)?;
-        let limit = isize::MAX as usize / 16;
-        (out > 0 && end < limit && padded < limit).then_some(Window { n, size, stride, padding, dilation, out })
-    }
-
-    /// Elements from the first to the last of a window.
-    pub fn reach(&self) -> usize {
-        self.dilation * (self.size - 1) + 1
-    }
-
-    /// Elements from the start of the first window to the end of the last.
-    pub fn span(&self) -> usize {
-        (self.out - 1) * self.stride + self.reach()
-    }
-
-    /// Elements after the axis that the last window reaches over.
-    pub fn after(&self) -> usize {
-        self.span().saturating_sub(self.n + self.padding)
-    }
-
-    /// Whether some window reaches over an end.
-    pub fn overhangs(&self) -> bool {
-        self.padding > 0 || self.after() > 0
-    }
-}
 
 /// Windows of the last axes, zeros where they hang over: `[lead.., outs.., windows..]`.
 #[track_caller]

@@ -53,6 +53,7 @@ pub fn backend() -> &'static dyn Backend {
             bias: vec![DType::F32],
             conv_bias: vec![DType::F32],
             relu: true,
+            planes: vec![DType::F32],
             row_tables: DType::ALL.to_vec(),
         },
     })
@@ -136,28 +137,26 @@ impl Backend for Cpu {
         unsafe { many.run(args, params) }
     }
 
-    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        matmul::run(spec, a, b, c)
+    fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Option<Tail<'_>>, c: Slot<'_>) -> Result<()> {
+        match tail {
+            None => matmul::run(spec, a, b, c),
+            Some(tail) => matmul::run_with(spec, a, b, tail, c),
+        }
     }
 
-    fn matmul_with(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
-        matmul::run_with(spec, a, b, tail, c)
-    }
-
-    fn conv(&self, spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
-        matmul::conv(spec, dtype, a, b, c)
-    }
-
-    fn conv_with(
+    fn conv(
         &self,
         spec: &Conv,
         dtype: DType,
         a: Slot<'_>,
         b: Slot<'_>,
-        tail: Tail<'_>,
+        tail: Option<Tail<'_>>,
         c: Slot<'_>,
     ) -> Result<()> {
-        matmul::conv_with(spec, dtype, a, b, tail, c)
+        match tail {
+            None => matmul::conv(spec, dtype, a, b, c),
+            Some(tail) => matmul::conv_with(spec, dtype, a, b, tail, c),
+        }
     }
 
     fn overwrites(&self, op: &HostOp, input: usize) -> bool {
