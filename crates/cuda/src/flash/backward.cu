@@ -178,36 +178,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) flash_backward(const __
                 float s[32], ds[32];
 #pragma unroll
                 for (int n = 0; n < 32; ++n) s[n] = ds[n] = 0;
-                hold(s);
-                hold(ds);
 #if D == 64
-                begin();
 #pragma unroll
                 for (int k = 0; k < STEPS; ++k) times_rows(s, ka[k], q, k);
-                end();
 #pragma unroll
                 for (int k = 0; k < STEPS; ++k) times_rows(ds, va[k], g, k);
-                end();
 #else
                 u32 a[STEPS][4];
 #pragma unroll
                 for (int k = 0; k < STEPS; ++k) left<128>(a[k], k_at, m, k);
-                begin();
 #pragma unroll
                 for (int k = 0; k < STEPS; ++k) times_rows(s, a[k], q, k);
-                end();
-                wait<0>();
 #pragma unroll
                 for (int k = 0; k < STEPS; ++k) left<128>(a[k], v_at, m, k);
-                begin();
 #pragma unroll
                 for (int k = 0; k < STEPS; ++k) times_rows(ds, a[k], g, k);
-                end();
 #endif
-                // While these run.
                 if (i > first) add(i - 1);
-                wait<1>();
-                hold(s);
                 const bool edge = (CAUSAL && k0 + m + 15 > q0) || k0 + m + 16 > p.keys;
 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
@@ -228,16 +215,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) flash_backward(const __
                 for (int k = 0; k < 4; ++k)
 #pragma unroll
                     for (int n = 0; n < 4; ++n) w[k][n] = pack(s[k * 8 + n * 2], s[k * 8 + n * 2 + 1]);
-                wait<0>();
-                hold(ds);
-#pragma unroll
-                for (int n = 0; n < PANELS; ++n) hold(dv[n]);
-                begin();
 #pragma unroll
                 for (int n = 0; n < PANELS; ++n)
 #pragma unroll
                     for (int k = 0; k < 4; ++k) times(dv[n], w[k], g + n * (64 * 128), k);
-                end();
 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
                     float d[2];
@@ -259,19 +240,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) flash_backward(const __
                                      : "memory");
                     }
             }
-#if HOPPER
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
             __syncthreads();
             if (active) {
-#pragma unroll
-                for (int n = 0; n < PANELS; ++n) hold(dk[n]);
-                begin();
 #pragma unroll
                 for (int n = 0; n < PANELS; ++n)
 #pragma unroll
                     for (int k = 0; k < 4; ++k) times(dk[n], x[k], q + n * (64 * 128), k);
-                end();
             }
             // 64 queries, WIDTH columns: the transpose of what was stored, times the keys.
             float dq[WIDTH / 2];
@@ -279,14 +253,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) flash_backward(const __
             for (int n = 0; n < WIDTH / 2; ++n) dq[n] = 0;
             const int steps = half ? 4 : 8;
             const u32 k_part = k_at + (D == 64 ? group * 64 : group * (128 * 128));
-#if HOPPER
-            hold(dq);
-            begin();
-#pragma unroll
-            for (int k = 0; k < 8; ++k)
-                if (k < steps) step_both(dq, matrix(ds_at + k * 2048), matrix(k_part + k * 2048));
-            end();
-#else
             for (int k = 0; k < steps; ++k) {
                 u32 a[4];
                 const int row = k * 16 + lane / 16 * 8 + lane % 8, c = warp % 4 * 2 + lane / 8 % 2;
@@ -300,18 +266,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) flash_backward(const __
                     mma(dq + n * 8 + 4, a, b2[2], b2[3]);
                 }
             }
-#endif
             if (i > first) end_turn(i - 1);
-            wait<0>();
-            hold(dq);
 #pragma unroll
-            for (int n = 0; n < PANELS; ++n) {
-                hold(dv[n]);
-                hold(dk[n]);
-            }
-            // In registers that no product is running in when they are added.
-#pragma unroll
-            for (int n = 0; n < WIDTH / 2; ++n) asm volatile("mov.b32 %0, %1;" : "=f"(kept[n]) : "f"(dq[n]));
+            for (int n = 0; n < WIDTH / 2; ++n) kept[n] = dq[n];
         }
         if (first < tiles) {
             await_turn(tiles - 1);

@@ -1,12 +1,10 @@
-// Attention without its matrix of weights: what both directions share.
+// Attention without its matrix of weights, by mma.sync: what both directions share.
 //
 // Defined before this text: F16 (1: f16, 0: bf16), D (64 or 128: columns of a tile), DIM (columns there are), CAUSAL,
-// ALIGNED (rows start at multiples of 16 bytes and DIM is a multiple of 8), HOPPER (1: wgmma, 0: mma.sync).
+// ALIGNED (rows start at multiples of 16 bytes and DIM is a multiple of 8).
 //
 // A tile of R rows lies in shared memory as panels of 64 columns, R rows of 128 bytes each; the 16-byte pieces of a row
-// are exchanged by its number modulo 8, which is the 128-byte swizzle that wgmma reads, and what keeps ldmatrix free of
-// conflicts. Four warps make one step of wgmma, each with 16 of its 64 rows; mma.sync has the same fragments, so one
-// text serves both.
+// are exchanged by its number modulo 8, which keeps ldmatrix free of conflicts. Each warp has 16 rows of a product.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -88,9 +86,6 @@ __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;"
 template <int N>
 __device__ __forceinline__ void arrive() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-#if HOPPER
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
     __syncthreads();
 }
 
@@ -128,59 +123,6 @@ __device__ __forceinline__ void left(u32 (&a)[4], u32 tile, int m, int k) {
     ldmatrix(a, tile + k / 4 * (R * 128) + row * 128 + ((c ^ row) % 8 << 4));
 }
 
-#if HOPPER
-
-// A matrix of the swizzled layout at an address: 1024 bytes from 8 rows to the next 8.
-__device__ __forceinline__ u64 matrix(u32 at) {
-    return (u64)((at & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
-}
-
-__device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void end() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N>
-__device__ __forceinline__ void wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
-// Keeps the compiler from moving uses of these registers across.
-template <int N>
-__device__ __forceinline__ void hold(float (&x)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
-}
-
-#define R4(x, i) "+f"(x[i]), "+f"(x[i + 1]), "+f"(x[i + 2]), "+f"(x[i + 3])
-#define R16(x, i) R4(x, i), R4(x, i + 4), R4(x, i + 8), R4(x, i + 12)
-#define LIST16 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}"
-#define LIST32                                                                                                     \
-    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28," \
-    "%29,%30,%31}"
-#define ALWAYS "{.reg .pred p; setp.ne.b32 p, 1, 0;"
-#define WGMMA(n) "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." TYPE "." TYPE " "
-
-// acc += a b, b in shared memory: TRANS 0: its rows are columns of b; 1: its rows are rows of b.
-template <int TRANS>
-__device__ __forceinline__ void step(float (&acc)[32], const u32 (&a)[4], u64 b) {
-    asm volatile(ALWAYS WGMMA("64") LIST32 ", {%32,%33,%34,%35}, %36, p, 1, 1, %37;}"
-                 : R16(acc, 0), R16(acc, 16)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(TRANS));
-}
-
-// The same with the left operand in shared memory, its columns as rows there, and b's rows as rows.
-__device__ __forceinline__ void step_both(float (&acc)[32], u64 a, u64 b) {
-    asm volatile(ALWAYS WGMMA("64") LIST32 ", %32, %33, p, 1, 1, 1, 1;}" : R16(acc, 0), R16(acc, 16) : "l"(a), "l"(b));
-}
-__device__ __forceinline__ void step_both(float (&acc)[16], u64 a, u64 b) {
-    asm volatile(ALWAYS WGMMA("32") LIST16 ", %16, %17, p, 1, 1, 1, 1;}" : R16(acc, 0) : "l"(a), "l"(b));
-}
-
-#else
-
-__device__ __forceinline__ void begin() {}
-__device__ __forceinline__ void end() {}
-template <int N>
-__device__ __forceinline__ void wait() {}
-template <int N>
-__device__ __forceinline__ void hold(float (&)[N]) {}
 
 __device__ __forceinline__ void mma(float* acc, const u32 (&a)[4], u32 b0, u32 b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
@@ -189,14 +131,10 @@ __device__ __forceinline__ void mma(float* acc, const u32 (&a)[4], u32 b0, u32 b
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-#endif
 
 // acc (16 rows a warp, 64 columns) += a b': the 64 rows of a tile are b's columns, and k is a step of 16 along its own.
 __device__ __forceinline__ void times_rows(float (&acc)[32], const u32 (&a)[4], u32 tile, int k) {
     const u32 at = tile + k / 4 * (64 * 128);
-#if HOPPER
-    step<0>(acc, a, matrix(at + k % 4 * 32));
-#else
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
@@ -206,15 +144,11 @@ __device__ __forceinline__ void times_rows(float (&acc)[32], const u32 (&a)[4], 
         mma(acc + n * 8, a, b[0], b[1]);
         mma(acc + n * 8 + 4, a, b[2], b[3]);
     }
-#endif
 }
 
 // acc (16 rows a warp, 64 columns) += a b: rows 16 k .. of a panel of 64 columns are b's rows.
 __device__ __forceinline__ void times(float (&acc)[32], const u32 (&a)[4], u32 panel, int k) {
     const u32 at = panel + k * 2048;
-#if HOPPER
-    step<1>(acc, a, matrix(at));
-#else
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
@@ -224,7 +158,6 @@ __device__ __forceinline__ void times(float (&acc)[32], const u32 (&a)[4], u32 p
         mma(acc + n * 8, a, b[0], b[1]);
         mma(acc + n * 8 + 4, a, b[2], b[3]);
     }
-#endif
 }
 
 // A warp's 16 rows of 64 columns, as 16-bit numbers through shared memory (which is the warp's own) to rows of `to`.

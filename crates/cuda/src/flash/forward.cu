@@ -45,13 +45,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, D == 64 ? 2 : 1) flash_for
 #pragma unroll
         for (int i = 0; i < 32; ++i) o[n][i] = 0;
     float top[2] = {-INFINITE, -INFINITE}, sum[2] = {0, 0};
-    hold(s);
-    begin();
 #pragma unroll
     for (int k = 0; k < STEPS; ++k) times_rows(s, q[k], k_at, k);
-    end();
-    wait<0>();
-    hold(s);
 
     // The last block of keys that these four warps see anything of.
     const int mine = CAUSAL && group0 + 64 < p.keys ? (group0 + 127) / 64 : blocks;
@@ -108,21 +103,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, D == 64 ? 2 : 1) flash_for
         // The next scores and this product, one behind the other. Behind the end, scores are of keys seen before, and unused.
 #pragma unroll
         for (int i = 0; i < 32; ++i) s[i] = 0;
-        hold(s);
-#pragma unroll
-        for (int n = 0; n < PANELS; ++n) hold(o[n]);
-        begin();
 #pragma unroll
         for (int k = 0; k < STEPS; ++k) times_rows(s, q[k], k_at + (block + 1) % 2 * (64 * D * 2), k);
 #pragma unroll
         for (int n = 0; n < PANELS; ++n)
 #pragma unroll
             for (int k = 0; k < 4; ++k) times(o[n], w[k], v_at + block % 2 * (64 * D * 2) + n * (64 * 128), k);
-        end();
-        wait<0>();
-        hold(s);
-#pragma unroll
-        for (int n = 0; n < PANELS; ++n) hold(o[n]);
     }
     float f[2];
 #pragma unroll

@@ -29,6 +29,21 @@ type LaunchKernel = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> c_int;
 
+type TensorMapEncodeTiled = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_uint,
+    *mut c_void,
+    *const u64,
+    *const u64,
+    *const u32,
+    *const u32,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+
 type CaptureInfo =
     unsafe extern "C" fn(Handle, *mut c_uint, *mut u64, *mut Handle, *mut *const Handle, *mut usize) -> c_int;
 
@@ -68,6 +83,8 @@ pub struct Driver {
     pub graph_exec_destroy: F<Handle>,
     pub graph_destroy: F<Handle>,
     pub graph_exec_kernel_node_set_params: F3<Handle, Handle, *const KernelNodeParams>,
+    /// Not in drivers before CUDA 12.
+    pub tensor_map_encode_tiled: Option<TensorMapEncodeTiled>,
     get_error_name: F2<c_int, *mut *const c_char>,
     get_error_string: F2<c_int, *mut *const c_char>,
 }
@@ -101,6 +118,12 @@ pub const CAPABILITY_MINOR: c_int = 76;
 pub const SHARED_MEMORY: c_int = 81;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 pub const MAX_DYNAMIC_SHARED: c_int = 8;
+/// `CU_TENSOR_MAP_DATA_TYPE_UINT16`: what the 16 bits mean does not matter to a copy.
+pub const MAP_U16: c_int = 1;
+/// `CU_TENSOR_MAP_SWIZZLE_128B`.
+pub const MAP_SWIZZLE_128B: c_int = 3;
+/// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`.
+pub const MAP_PROMOTION_256B: c_int = 3;
 /// `CU_STREAM_NON_BLOCKING`.
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`: other threads may go on allocating.
@@ -163,6 +186,7 @@ impl Driver {
                 graph_exec_destroy: lib.function(c"cuGraphExecDestroy")?,
                 graph_destroy: lib.function(c"cuGraphDestroy")?,
                 graph_exec_kernel_node_set_params: lib.function(c"cuGraphExecKernelNodeSetParams_v2")?,
+                tensor_map_encode_tiled: lib.function(c"cuTensorMapEncodeTiled").ok(),
                 get_error_name: lib.function(c"cuGetErrorName")?,
                 get_error_string: lib.function(c"cuGetErrorString")?,
             };
