@@ -2,7 +2,11 @@
 
 use crate::{Field, Optimizer, Rule, Slot};
 use gradus_core::{
-    Error, ErrorKind, Result, Scalar, Tensor, grad::Gradients, no_grad, plan::Explanation, replay::log_numbers,
+    Error, ErrorKind, Result, Scalar, Tensor,
+    grad::Gradients,
+    no_grad,
+    plan::Explanation,
+    replay::{computes_later, log_numbers},
     share_scalars,
 };
 use gradus_io::{Meta, StateDict, Stateful};
@@ -153,7 +157,9 @@ impl<R: Rule> Optimizer for Optim<R> {
             Tensor::eval_all(&self.each().map(|(p, _)| p).collect::<Vec<_>>())?;
             let next = share_scalars(|| self.next(grads))?;
             let losses = grads.losses();
-            Tensor::eval_all(&results(&next).into_iter().chain(&losses).collect::<Vec<_>>())?;
+            if !computes_later() {
+                Tensor::eval_all(&results(&next).into_iter().chain(&losses).collect::<Vec<_>>())?;
+            }
             self.note_step(&next);
             for n in next {
                 if let Some(g) = self.groups.get_mut(n.group)

@@ -31,6 +31,7 @@ use crate::{
 };
 use recipe::Recipe;
 use std::{
+    cell::Cell,
     fmt,
     marker::PhantomData,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -154,6 +155,28 @@ impl Kind {
     }
 }
 
+thread_local! {
+    static LATER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this happens in a call of a compiled function, which computes at its end what it returns and what variables were
+/// set to: an optimizer need not compute its step before, while the gradients are still held.
+pub fn computes_later() -> bool {
+    LATER.get()
+}
+
+/// Runs what computes at its end.
+fn later<R>(f: impl FnOnce() -> R) -> R {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            LATER.set(self.0);
+        }
+    }
+    let _back = Back(LATER.replace(true));
+    f()
+}
+
 /// Computes what a call returns, and what it leaves in variables.
 fn finish<O: Tensors>(out: O) -> Result<O> {
     plan::settle(&out.list().iter().collect::<Vec<_>>())?;
@@ -199,7 +222,7 @@ where
                 constant(out)
             }
             Stage::New | Stage::Plain(_) | Stage::Ready(..) => {
-                let out = finish((self.f)(state, args.each_ref())?)?;
+                let out = finish(later(|| (self.f)(state, args.each_ref()))?)?;
                 if matches!(entry.stage, Stage::New) {
                     entry.stage = Stage::Recorded(None, 0);
                 }
@@ -251,7 +274,7 @@ fn recorded<S, const N: usize, O: Tensors>(
         }
         None => t.clone(),
     });
-    let (out, tape) = tape::record(|| f(state, own.each_ref()).and_then(finish));
+    let (out, tape) = tape::record(|| later(|| f(state, own.each_ref())).and_then(finish));
     let out = out?;
     if let Some(why) = tape.shared {
         let next = if tries >= TRIES { Stage::Plain(why) } else { Stage::Recorded(None, tries) };
