@@ -70,6 +70,18 @@ __device__ inline float g_quick_maximum(float a, float b) {
 }",
     ),
     (
+        // What was made of these registers before is not known to the compiler any more.
+        "g_keep",
+        "\
+template <class P> __device__ inline void g_keep(P& p) {
+#ifdef __CUDA_ARCH__
+    unsigned int* const words = (unsigned int*)&p;
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(P) / 4); ++i) asm volatile(\"\" : \"+r\"(words[i]));
+#endif
+}",
+    ),
+    (
         // Sixteen bytes into shared memory, without a register between.
         "g_copy_16",
         "\

@@ -169,7 +169,7 @@ pub static TANH: Ewise = Ewise {
     f64: Some(plain1(f64::tanh)),
     i64: None,
     bool: None,
-    c: "tanh({0})",
+    c: "g_tanh({0})",
     c_int: "",
     wgsl: "g_tanh({0})",
     wgsl_int: "",

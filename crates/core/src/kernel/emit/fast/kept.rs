@@ -101,6 +101,6 @@ pub(super) fn write(w: &mut Writer<'_>, v: &Vectors, lanes: usize) -> Result<boo
         b.close();
         combine_lanes(&mut b, v, &p.reduces, THREADS)?;
     }
-    w.entry_with(b, s.rows, THREADS, shared);
+    w.entry_with(b, s.rows, THREADS, shared, Some(2));
     Ok(true)
 }

@@ -45,8 +45,8 @@ struct Writer<'a> {
     s: &'a Schedule,
     d: &'a Cuda,
     target: &'a CudaTarget,
-    /// Entry points: name, threads, blocks and body.
-    entries: Vec<(Stage, String)>,
+    /// Entry points: name, threads, blocks and body; and how many blocks are to fit a multiprocessor, if it is said.
+    entries: Vec<(Stage, String, Option<usize>)>,
     scratch: usize,
     alignment: Vec<usize>,
 }
@@ -79,16 +79,16 @@ impl<'a> Writer<'a> {
     }
 
     fn entry(&mut self, b: Body<'_, Cuda>, blocks: usize, threads: usize) {
-        self.entry_with(b, blocks, threads, 0);
+        self.entry_with(b, blocks, threads, 0, None);
     }
 
-    /// An entry point with dynamic shared memory; its blocks are to fit a multiprocessor twice.
-    fn entry_with(&mut self, b: Body<'_, Cuda>, blocks: usize, threads: usize, shared: usize) {
+    /// An entry point with dynamic shared memory, of which so many blocks are to fit a multiprocessor.
+    fn entry_with(&mut self, b: Body<'_, Cuda>, blocks: usize, threads: usize, shared: usize, at_once: Option<usize>) {
         let entry = match self.entries.len() {
             0 => super::cuda::ENTRY.to_string(),
             n => format!("{}_{n}", super::cuda::ENTRY),
         };
-        self.entries.push((Stage { entry, blocks, threads, shared }, b.out));
+        self.entries.push((Stage { entry, blocks, threads, shared }, b.out, at_once));
     }
 
     /// Records which buffers are read or written as vectors.
@@ -118,7 +118,7 @@ impl<'a> Writer<'a> {
             bindings.push(What::Param(i));
             list.push(format!("const {ty} p{i}"));
         }
-        let says = |text: &str| self.entries.iter().any(|(_, body)| body.contains(text));
+        let says = |text: &str| self.entries.iter().any(|(_, body, _)| body.contains(text));
         if says(", err)") {
             bindings.push(What::Flags);
             list.push("unsigned int* err".into());
@@ -131,17 +131,17 @@ impl<'a> Writer<'a> {
         let main: String = self
             .entries
             .iter()
-            .map(|(s, body)| {
-                let twice = if s.shared > 0 { ", 2" } else { "" };
+            .map(|(s, body, at_once)| {
+                let at_once = at_once.map_or(String::new(), |n| format!(", {n}"));
                 format!(
-                    "extern \"C\" __global__ void __launch_bounds__({}{twice}) {}({arguments}) {{\n{body}}}\n",
+                    "extern \"C\" __global__ void __launch_bounds__({}{at_once}) {}({arguments}) {{\n{body}}}\n",
                     s.threads, s.entry
                 )
             })
             .collect();
         let packs = if main.contains("g_pack<") { vector::PACK } else { "" };
         let text = needed(&[prelude_cuda::HELPERS, prelude_special::HELPERS], &main) + packs + &main;
-        let stages = self.entries.into_iter().map(|(s, _)| s).collect();
+        let stages = self.entries.into_iter().map(|(s, _, _)| s).collect();
         let contract = self.d.approximate;
         Program { text, bindings, stages, scratch: self.scratch, alignment: self.alignment, contract }
     }

@@ -129,6 +129,12 @@ fn whole(w: &mut Writer<'_>, v: &Vectors) -> Result<()> {
             stride_loop(&mut b, v, &p.elems, &format!("lane * {}", v.n), &s.cols.to_string(), step)?;
         }
         combine_lanes(&mut b, v, &p.reduces, lanes)?;
+        // Numbers of 16 bits stay as they are: the compiler would keep them as f32, in twice the registers.
+        let halves = kept.iter().filter(|&&l| access(k, l).is_some_and(|(_, arg)| k.args[arg].dtype.size() == 2));
+        for &l in halves.filter(|l| unrolled && v.n > 1 && loaded.contains(l)) {
+            b.line("#pragma unroll");
+            b.line(&format!("for (int i = 0; i < {rounds}; ++i) {{ g_keep(w{l}[i]); }}"));
+        }
     }
     w.entry(b, s.rows.div_ceil(together), threads);
     Ok(())
