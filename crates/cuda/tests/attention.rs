@@ -59,6 +59,58 @@ fn attention_is_the_composite_of_f64() -> Result<()> {
 }
 
 #[test]
+fn attention_of_many_heads_gives_the_same_bits_again() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    manual_seed(7);
+    // More heads than multiprocessors: they are gone through in groups, and blocks take one item after the other.
+    let (b, h, t, d) = (5, 40, 256, 64);
+    for is_causal in [true, false] {
+        let part = || Tensor::randn([b, h, t, d]).to_dtype(DType::BF16);
+        let x = [part(), part(), part(), part()];
+        let wide = [0, 1, 2, 3].map(|i| x[i].to_dtype(DType::F64).contiguous());
+        let options = AttentionOptions { is_causal, ..Default::default() };
+        let want = both_ways(&wide, &options)?;
+        let there = [0, 1, 2, 3].map(|i| x[i].to(&gpu));
+        let bytes = |x: &[Tensor]| x.iter().map(|t| t.to_dtype(DType::F32).to_vec::<f32>()).collect::<Result<Vec<_>>>();
+        let first = both_ways(&there, &options)?;
+        for (k, (got, want)) in first.iter().zip(&want).enumerate() {
+            let off = apart(got, want);
+            assert!(off < 5e-3, "causal {is_causal}, part {k}: {off}");
+        }
+        for _ in 0..3 {
+            assert!(bytes(&both_ways(&there, &options)?)? == bytes(&first)?, "causal {is_causal}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn attention_of_shared_heads_and_any_factor() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    manual_seed(8);
+    let (b, h, t, d) = (2, 3, 100, 64);
+    for scale in [0.3, 0.0, -0.2] {
+        // Keys and values that all heads share: no distance between them in memory.
+        let part = |n: usize| Tensor::randn([b, n, t, d]).to_dtype(DType::BF16);
+        let x = [part(h), part(1), part(1), part(h)];
+        let f = |d0: &Device, dtype: DType| -> Result<Vec<Tensor>> {
+            let x = [0, 1, 2, 3].map(|i| x[i].to(d0).to_dtype(dtype));
+            let [q, k, v] = [0, 1, 2].map(|i| x[i].requires_grad_());
+            let options = AttentionOptions { scale: Some(scale), is_causal: true, ..Default::default() };
+            let wide = |t: &Tensor| t.expand([b as i64, h as i64, t.shape()[2] as i64, d as i64]);
+            let y = q.scaled_dot_product_attention(&wide(&k)?, &wide(&v)?, &options)?;
+            let grads = grad_of(&[(&y, &x[3])], &[&v])?;
+            Ok([Some(y)].into_iter().chain(grads).flatten().collect())
+        };
+        for (k, (got, want)) in f(&gpu, DType::BF16)?.iter().zip(&f(&Device::cpu(), DType::F64)?).enumerate() {
+            let off = apart(got, want);
+            assert!(off < 1e-2, "factor {scale}, part {k}: {off}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn attention_of_slices_and_its_second_gradient() -> Result<()> {
     let Some(gpu) = gpu() else { return Ok(()) };
     manual_seed(6);

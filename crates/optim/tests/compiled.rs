@@ -1,6 +1,9 @@
 //! Compiled training steps: the same numbers as the plain loop, bit for bit, and never a stale one.
 
-use gradus_core::{DType, Device, Result, Tensor, autocast, compile, manual_seed, no_grad, plan::plans_made};
+use gradus_core::{
+    DType, Device, Result, Tensor, autocast, compile, manual_seed, no_grad,
+    plan::{kernel_launches, plans_made},
+};
 use gradus_optim::*;
 use std::sync::{Mutex, MutexGuard};
 
@@ -127,6 +130,31 @@ fn groups_under_options_that_part_later_are_told_apart() -> Result<()> {
         p.iter().map(|t| t.to_bytes()).collect()
     };
     assert!(run(true)? == run(false)?);
+    Ok(())
+}
+
+#[test]
+fn a_step_is_computed_at_the_end_of_its_call() -> Result<()> {
+    let _alone = alone();
+    let p = params();
+    let mut opt = Adam::new(&p, 0.01);
+    let (x, y) = batch(0, 6);
+    // What initial values take is done before.
+    p.iter().try_for_each(|p| p.eval().map(drop))?;
+    let mut inside = vec![];
+    let mut step = compile(|opt: &mut Adam, [x, y]| {
+        let before = kernel_launches();
+        let l = loss(&p, x, y)?;
+        opt.step(&l.backward()?)?;
+        inside.push(kernel_launches() - before);
+        Ok(l)
+    });
+    for _ in 0..6 {
+        step.call(&mut opt, [&x, &y])?;
+    }
+    assert!(step.status().replays >= 1, "{}", step.status());
+    // Nothing ran while the gradients were held.
+    assert!(inside.iter().all(|&n| n == 0), "{inside:?}");
     Ok(())
 }
 

@@ -95,6 +95,9 @@ pub struct Attention {
     pub masked: bool,
     /// Results of two leading axes lie as `[batch, rows, heads, numbers]`: what the next layer wants side by side is.
     pub heads_inside: bool,
+    /// The gradients of q, k and v lie as `[batch, rows, 3, heads, numbers]`: where the three are parts of one product, the
+    /// gradient of that is there without a copy.
+    pub joined: bool,
     /// The strides of the inputs, which a plan fills in.
     pub strides: Vec<SmallVec<[isize; 6]>>,
 }

@@ -204,6 +204,10 @@ impl Lower {
     /// a matter of one axis, so that what is joined twice is the same item, and may be computed in place.
     fn cat(&mut self, axis: usize, inputs: SmallVec<[Edge; 2]>, shape: &Shape, dtype: DType, i: usize) -> Edge {
         let inputs: SmallVec<[Edge; 2]> = inputs.into_iter().map(|e| self.buffer(e, false, i)).collect();
+        if let Some(base) = self.parted(axis, &inputs, shape) {
+            let whole = Edge::whole(base, &self.items[base].shape);
+            return self.view(whole, &ViewOp::Reshape(shape.clone()), i);
+        }
         let outermost = shape[..axis].iter().all(|&n| n == 1) && shape.numel() > 0;
         if !outermost || inputs.iter().any(|e| !e.view.is_contiguous()) {
             return self.item(Kind::Opaque(Opaque::Cat(axis)), inputs, shape.clone(), dtype, i, None);
@@ -216,6 +220,28 @@ impl Lower {
         let inputs = flat.unwrap_or(inputs);
         let all = self.moved_item(Kind::Opaque(Opaque::Cat(0)), inputs, shape.numel().into(), dtype, i);
         self.view(all, &ViewOp::Reshape(shape.clone()), i)
+    }
+
+    /// The item of which these are all the parts, as they lie in memory: joined, they are the item itself.
+    fn parted(&self, axis: usize, inputs: &[Edge], shape: &Shape) -> Option<usize> {
+        let base = inputs.first()?.base;
+        let item = &self.items[base];
+        // The results of routines lie row by row; what others make may come to lie otherwise, or not at all.
+        if !matches!(item.kind, Kind::Opaque(Opaque::Host(_))) || item.shape.numel() != shape.numel() {
+            return None;
+        }
+        let strides = shape.strides();
+        let mut from = 0;
+        for e in inputs {
+            let v = &e.view;
+            let along = |d: usize| v.shape[d] <= 1 || v.strides[d] == strides[d];
+            let here = v.offset == from as isize * strides[axis] && v.bounds.is_empty();
+            if e.base != base || !here || !(0..shape.rank()).all(along) {
+                return None;
+            }
+            from += v.shape[axis];
+        }
+        Some(base)
     }
 
     /// A few elements of a conversion: converted after they were looked up, so that the conversion need not be a buffer.

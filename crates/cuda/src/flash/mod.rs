@@ -128,6 +128,19 @@ impl View {
         View { at, batch: (heads * rows * width) as i64, head: (rows * width) as i64, row: width as i64 }
     }
 
+    /// The three gradients as [`Attention::joined`] says.
+    fn joined(a: &Attention, at: u64, width: usize, size: usize) -> [View; 3] {
+        let [_, heads] = lead(a);
+        let row = 3 * heads * width;
+        let part = |k: usize| View {
+            at: at + (k * heads * width * size) as u64,
+            batch: (a.sizes[0] * row) as i64,
+            head: width as i64,
+            row: row as i64,
+        };
+        [part(0), part(1), part(2)]
+    }
+
     /// Whether rows start at multiples of 16 bytes.
     fn aligned(&self) -> bool {
         self.at.is_multiple_of(16) && [self.batch, self.head, self.row].iter().all(|s| s % 8 == 0)
@@ -307,9 +320,13 @@ impl Cuda {
         let [Some(q), Some(k), Some(v), Some(grad)] = views else { return Ok(false) };
         let out = View::result(a, *saved, queries, width);
         let bytes = |rows: usize| (a.batch() * rows * width * dtype.size()) as u64;
-        let dq = View::result(a, *to, queries, width);
-        let dk = View::result(a, to + bytes(queries), keys, width);
-        let dv = View::result(a, dk.at + bytes(keys), keys, width);
+        let [dq, dk, dv] = if a.joined {
+            View::joined(a, *to, width, dtype.size())
+        } else {
+            let dq = View::result(a, *to, queries, width);
+            let dk = View::result(a, to + bytes(queries), keys, width);
+            [dq, dk, View::result(a, dk.at + bytes(keys), keys, width)]
+        };
         let Some((key, loaded)) = self.flash(a, dtype, &[q, k, v, grad, out, dq, dk, dv])? else { return Ok(false) };
         let tiles = queries.div_ceil(64);
         // For the steps of queries of each head: whose turn it is, and on Hopper the next item of work.

@@ -55,7 +55,9 @@ pub(super) fn fused(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptio
         Some(_) => return Ok(None),
     };
     let (causal, masked, heads_inside) = (options.is_causal, mask.is_some(), true);
-    let spec = Attention { lead, sizes, scale: scale.to_bits(), causal, masked, heads_inside, strides: vec![] };
+    let joined = !on_cpu && lead.rank() == 2 && sizes[0] == sizes[1] && sizes[2] == sizes[3];
+    let scale = scale.to_bits();
+    let spec = Attention { lead, sizes, scale, causal, masked, heads_inside, joined, strides: vec![] };
     let spec = Arc::new(spec);
     let inputs: Vec<&Tensor> = [q, k, v].into_iter().chain(&mask).collect();
     let constants: Vec<Tensor> = inputs.iter().map(|t| t.detach()).collect();
@@ -71,6 +73,22 @@ pub(super) fn fused(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptio
 fn part(spec: &Attention, flat: &Tensor, from: usize, rows: usize, width: usize) -> Result<Tensor> {
     let laid_out = flat.sliced(0, from, 1, spec.batch() * rows * width).reshape_to(&spec.laid_out(rows, width));
     if spec.heads_inside && spec.lead.rank() == 2 { laid_out.transpose(1, 2) } else { Ok(laid_out) }
+}
+
+/// The gradients of q, k and v in the flat result of theirs.
+fn gradients(spec: &Attention, flat: &Tensor) -> Result<[Tensor; 3]> {
+    let [queries, keys, width, value] = spec.sizes;
+    if let (true, &[batch, heads]) = (spec.joined, &spec.lead[..]) {
+        let rows = flat.reshape_to(&[batch, queries, 3, heads, width].into());
+        let one = |k: usize| rows.sliced(2, k, 1, 1).reshape_to(&[batch, queries, heads, width].into()).transpose(1, 2);
+        return Ok([one(0)?, one(1)?, one(2)?]);
+    }
+    let [dq, dk] = [queries * width, keys * width].map(|n| spec.batch() * n);
+    Ok([
+        part(spec, flat, 0, queries, width)?,
+        part(spec, flat, dq, keys, width)?,
+        part(spec, flat, dq + dk, keys, value)?,
+    ])
 }
 
 fn refs(all: &[Tensor]) -> Vec<&Tensor> {
@@ -105,12 +123,7 @@ impl VjpRule for Backward {
         let rule = Twice { spec: self.spec.clone(), options: self.options.clone() };
         let all: Vec<&Tensor> = [grad].into_iter().chain(given).collect();
         let flat = with_vjp(Arc::new(rule), &flat, &all, grad.location());
-        let mut from = 0;
-        let mut parts = vec![];
-        for (x, n) in given.iter().zip(counts) {
-            parts.push(Some(part(&self.spec, &flat, from, x.dims()[x.rank() - 2], x.dims()[x.rank() - 1])?));
-            from += n;
-        }
+        let mut parts: Vec<Option<Tensor>> = gradients(&self.spec, &flat)?.into_iter().map(Some).collect();
         parts.resize(inputs.len(), None);
         Ok(parts)
     }
@@ -137,16 +150,9 @@ impl VjpRule for Twice {
             let g_own = fresh(g);
             let y = composite(&own, &self.options)?;
             let first = grad_of(&[(&y, &g_own)], &refs(&own[..3]))?;
-            let mut outputs = vec![];
-            let mut from = 0;
-            for (y, x) in first.iter().zip(&own) {
-                if let Some(y) = y {
-                    let g = part(&self.spec, grad, from, x.dims()[x.rank() - 2], x.dims()[x.rank() - 1])?;
-                    outputs.push((y.clone(), g));
-                }
-                from += x.numel();
-            }
-            let pairs: Vec<(&Tensor, &Tensor)> = outputs.iter().map(|(y, g)| (y, g)).collect();
+            let given = gradients(&self.spec, grad)?;
+            let pairs: Vec<(&Tensor, &Tensor)> =
+                first.iter().zip(&given).filter_map(|(y, g)| y.as_ref().map(|y| (y, g))).collect();
             let targets: Vec<&Tensor> = [&g_own].into_iter().chain(&own[..3]).collect();
             let parts = grad_of(&pairs, &targets)?;
             let mut parts: Vec<Option<Tensor>> =

@@ -27,7 +27,7 @@ fn bytes_of(x: &[f32]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), size_of_val(x)) }
 }
 
-fn bytes_of_mut(x: &mut [f32]) -> &mut [u8] {
+pub(super) fn bytes_of_mut(x: &mut [f32]) -> &mut [u8] {
     // SAFETY: as above; the slice is borrowed exclusively.
     unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), size_of_val(x)) }
 }
@@ -126,6 +126,7 @@ mod tests {
             causal: true,
             masked: false,
             heads_inside: true,
+            joined: false,
             strides,
         };
         let x: Vec<Vec<f32>> = (0..4).map(|k| numbers(count, k)).collect();
@@ -174,6 +175,17 @@ mod tests {
         library::run(&op(&a), &inputs16, bytes(&mut grads), &(DType::BF16, (3 * count).into())).unwrap();
         for k in 0..3 {
             turned(&want[k * count..(k + 1) * count], &grads[k * count..(k + 1) * count]);
+        }
+
+        // Joined: the same numbers, the three side by side in every row.
+        let joined = Attention { joined: true, ..a };
+        let mut together = vec![0u16; 3 * count];
+        let inputs16: Vec<Array<'_>> =
+            inputs16.iter().map(|x| Array { dtype: x.dtype, shape: x.shape.clone(), bytes: x.bytes }).collect();
+        library::run(&op(&joined), &inputs16, bytes(&mut together), &(DType::BF16, (3 * count).into())).unwrap();
+        for (i, &x) in grads.iter().enumerate() {
+            let (k, row, c) = (i / count, i % count / (h * w), i % (h * w));
+            assert_eq!(together[(row * 3 + k) * h * w + c], x, "element {i}");
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     DType, Element, Error, ErrorKind, Result, Shape, Tensor,
-    op::{Array, HostOp, Linalg, ScanOp, ScatterMode},
+    op::{Array, Attention, HostOp, Linalg, ScanOp, ScatterMode},
 };
 use gradus_numerics::{
     Lanes, Num, Real,
@@ -18,6 +18,7 @@ use gradus_numerics::{
     sort,
 };
 use half::{bf16, f16};
+use std::sync::Arc;
 
 /// Calls `$f::<T>` with the Rust type of a number.
 macro_rules! numeric {
@@ -72,9 +73,27 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
         HostOp::TakeRows => numeric!(d, take_rows(inputs, out)),
         HostOp::AddRows => numeric!(d, add_rows(inputs, out, &spec.1)),
         HostOp::Attention(a) if attention16::foreign(inputs) => attention16::attention(a, inputs, out),
+        HostOp::AttentionGrad(a) if a.joined => {
+            let apart = HostOp::AttentionGrad(Arc::new(Attention { joined: false, ..(**a).clone() }));
+            let mut parts = vec![0f32; out.len().div_ceil(size_of::<f32>())];
+            let parts = &mut attention16::bytes_of_mut(&mut parts)[..out.len()];
+            run(&apart, inputs, parts, spec)?;
+            join(parts, out, a.heads() * a.sizes[2] * d.size());
+            Ok(())
+        }
         HostOp::AttentionGrad(a) if attention16::foreign(inputs) => attention16::attention_grad(a, inputs, out),
         HostOp::Attention(a) => fused::attention(a, inputs, out),
         HostOp::AttentionGrad(a) => fused::attention_grad(a, inputs, out),
+    }
+}
+
+/// Rows of `row` bytes of three arrays, one behind the other: first rows, second rows, and so on.
+fn join(parts: &[u8], out: &mut [u8], row: usize) {
+    let third = parts.len() / 3;
+    for (r, rows) in out.chunks_exact_mut(3 * row.max(1)).enumerate() {
+        for (k, to) in rows.chunks_exact_mut(row).enumerate() {
+            to.copy_from_slice(&parts[k * third + r * row..][..row]);
+        }
     }
 }
 
