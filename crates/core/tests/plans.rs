@@ -41,7 +41,9 @@ fn norms_are_one_kernel() {
     launches("rms_norm", &t.rms_norm([100], Some(&w), None).unwrap(), 1);
     let image = x(&[4, 6, 8, 8]);
     let c = x(&[6]);
-    launches("group_norm", &image.group_norm(3, Some(&c), Some(&c), 1e-5).unwrap(), 1);
+    launches("group_norm without scales", &image.group_norm(3, None, None, 1e-5).unwrap(), 1);
+    // One for the statistics, which go along memory, and one for what has numbers of its own for each channel.
+    launches("group_norm", &image.group_norm(3, Some(&c), Some(&c), 1e-5).unwrap(), 2);
     let train = gradus_core::BatchNormOptions { training: true, ..Default::default() };
     launches("batch_norm", &image.batch_norm(None, Some(&c), Some(&c), &train).unwrap().0, 1);
     launches("instance_norm", &image.instance_norm(None, Some(&c), Some(&c), &train).unwrap().0, 1);

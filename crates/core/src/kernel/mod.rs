@@ -89,7 +89,7 @@ pub struct Arg {
 pub struct Order {
     /// Accumulators a chunk; a power of two.
     pub lanes: usize,
-    /// Elements a chunk; a multiple of `lanes`.
+    /// Elements a chunk; a multiple of `lanes`, or a line of a row that is several lines apart (see [`Order::by_lines`]).
     pub chunk: usize,
 }
 
@@ -98,6 +98,18 @@ impl Order {
     pub const ROWS: Order = Order { lanes: 64, chunk: 4096 };
     /// For reduce spaces that run across memory: one accumulator an output, rows of outputs at a time.
     pub const COLUMNS: Order = Order { lanes: 1, chunk: 512 };
+    /// Lines of this length can be chunks: shorter ones are not worth lanes of their own.
+    const LINES: std::ops::RangeInclusive<usize> = 32..=Order::ROWS.chunk;
+
+    /// The order for a kernel whose rows run along memory. A row that is several lines apart from each other (a channel of
+    /// a batch of images) has lines for chunks: so lanes begin anew where addresses jump, and every line is walked like
+    /// any other.
+    pub fn by_lines(k: &Kernel) -> Order {
+        match collapse(k).reduce[..] {
+            [_, line] if Order::LINES.contains(&line) => Order { chunk: line, ..Order::ROWS },
+            _ => Order::ROWS,
+        }
+    }
 }
 
 /// An instruction; its index is the value it defines.
@@ -204,6 +216,17 @@ impl Kernel {
                 std::iter::once(*value).chain(access.lookup.iter().map(|l| l.value)).collect()
             }
         }
+    }
+
+    /// Whether the chunks of a row are lines that lie apart from each other.
+    pub fn chunks_are_lines(&self) -> bool {
+        matches!(self.reduce[..], [_, line] if line == self.order.chunk)
+    }
+
+    /// Elements from one chunk of a row to the next, where addresses step so through the map and the reduce space.
+    pub fn chunk_step(&self, strides: &[isize]) -> isize {
+        let step = strides.get(self.map.len()).copied().unwrap_or(0);
+        if self.chunks_are_lines() { step } else { step * self.order.chunk as isize }
     }
 
     /// Arithmetic operations in one run: one an elementwise instruction or reduction step.

@@ -94,6 +94,9 @@ pub fn generate(items: &[Item], fused: &Fused, within: &[Option<Within>], g: usi
     for &i in &group.items {
         c.item(i);
     }
+    if c.out.kernel.order == Order::ROWS {
+        c.out.kernel.order = Order::by_lines(&c.out.kernel);
+    }
     debug_assert_eq!(crate::kernel::verify(&c.out.kernel), Ok(()), "\n{}", c.out.kernel);
     c.out
 }

@@ -1,10 +1,9 @@
 //! Normalisations: each is mathematics over one mean and one variance, and runs as one pass over a row.
 
-use super::norm_grad::{self, BatchNormGrad};
+use super::norm_grad::ChannelNorm;
 use crate::api::activation::channel_shape;
 use crate::{DType, Error, Result, Shape, Tensor, op::ReduceOp};
 use smallvec::SmallVec;
-use std::panic::Location;
 
 /// How [`Tensor::batch_norm`] and [`Tensor::instance_norm`] work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +27,7 @@ pub type RunningStats = (Tensor, Tensor);
 
 /// A normalised input with the statistics it was normalised by.
 pub(super) struct Normed {
-    out: Tensor,
+    pub(super) out: Tensor,
     pub(super) mean: Tensor,
     var: Tensor,
     pub(super) rstd: Tensor,
@@ -37,7 +36,7 @@ pub(super) struct Normed {
 impl Tensor {
     /// `(x - mean) / sqrt(var + eps)` over these positions, variance biased. The operand is wide.
     #[track_caller]
-    fn standardize(&self, axes: &SmallVec<[usize; 6]>, eps: f64) -> Normed {
+    pub(super) fn standardize(&self, axes: &SmallVec<[usize; 6]>, eps: f64) -> Normed {
         let n: usize = axes.iter().map(|&a| self.dims()[a]).product();
         let mean = self.reduce_keep(ReduceOp::Sum, axes.clone()) / n as f64;
         // Centred first: E[x^2] - E[x]^2 loses all digits where the mean is large.
@@ -49,7 +48,7 @@ impl Tensor {
 
     /// `x * weight + bias`, where given.
     #[track_caller]
-    fn scale_shift(self, weight: Option<&Tensor>, bias: Option<&Tensor>, shape: &Shape) -> Tensor {
+    pub(super) fn scale_shift(self, weight: Option<&Tensor>, bias: Option<&Tensor>, shape: &Shape) -> Tensor {
         let fit = |t: &Tensor| t.to_dtype(self.dtype()).reshape_to(shape);
         let scaled = match weight {
             Some(w) => &self * fit(w),
@@ -155,14 +154,17 @@ impl Tensor {
         }
         self.check_param("group_norm", "weight", weight, &[channels])?;
         self.check_param("group_norm", "bias", bias, &[channels])?;
-        let x = self.wide();
-        // Groups and their channels as axes of their own, so that the weights are read in the same pass.
-        let rest: usize = self.dims()[2..].iter().product();
-        let each = channels / groups;
-        let grouped = x.reshape_to(&[self.dims()[0], groups, each, rest].into());
-        let out = grouped.standardize(&SmallVec::from_slice(&[2, 3]), eps).out;
-        let out = out.scale_shift(weight, bias, &[1, groups, each, 1].into());
-        Ok(out.reshape_to(self.shape()).back_to(self))
+        // Groups and their channels as axes of their own.
+        let (rest, each) = (self.dims()[2..].iter().product(), channels / groups);
+        let by = ChannelNorm {
+            name: "group_norm",
+            split: [self.dims()[0], groups, each, rest].into(),
+            axes: SmallVec::from_slice(&[2, 3]),
+            per: [1, groups, each, 1].into(),
+            eps,
+            wide: crate::autocast_dtype().is_some(),
+        };
+        Ok(by.apply(self, weight, bias).0)
     }
 
     /// Mean 0 and variance 1 for each channel (axis 1) over the batch, then `weight` and `bias`. Also the new running
@@ -203,34 +205,9 @@ impl Tensor {
             return Err(Error::shape(name, &[self.shape()], why).operand(self));
         }
         let axes: SmallVec<[usize; 6]> = (0..self.rank()).filter(|&d| d != 1 && self.rank() > 1).collect();
-        let constant = |t: Option<&Tensor>| t.map(Tensor::detach);
-        let (w, b) = (constant(weight), constant(bias));
-        let (out, n) = self.detach().batch_norm_composite(&axes, w.as_ref(), b.as_ref(), &per, options);
-        let updated = running.map(|r| update(r, &n, count, options.momentum));
-        let given: Vec<&Tensor> = [self].into_iter().chain(weight).chain(bias).collect();
-        if !given.iter().any(|t| t.requires_grad()) {
-            return Ok((out, updated));
-        }
-        let (scale, shift) = (weight.is_some(), bias.is_some());
-        let kept = [n.mean.clone(), n.rstd.clone()];
-        let rule = BatchNormGrad { axes, per, count, scale, shift, eps: options.eps, _kept: kept };
-        let inputs: Vec<&Tensor> = given.into_iter().chain([&n.mean, &n.rstd]).collect();
-        Ok((norm_grad::attach(rule, &out, &inputs, Location::caller()), updated))
-    }
-
-    /// A batch normalisation by these sums, as mathematics; with the statistics. In the input's type inside `autocast`
-    /// too, as PyTorch has it: it stands between two convolutions.
-    #[track_caller]
-    pub(super) fn batch_norm_composite(
-        &self,
-        axes: &SmallVec<[usize; 6]>,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        per: &Shape,
-        options: &BatchNormOptions,
-    ) -> (Tensor, Normed) {
-        let n = self.wide().standardize(axes, options.eps);
-        (n.out.clone().scale_shift(weight, bias, per).to_dtype(self.dtype().to_float()), n)
+        let by = ChannelNorm { name, split: self.shape().clone(), axes, per, eps: options.eps, wide: false };
+        let (out, n) = by.apply(self, weight, bias);
+        Ok((out, running.map(|r| update(r, &n, count, options.momentum))))
     }
 
     /// Mean 0 and variance 1 for each sample and channel, then `weight` and `bias` for each channel. With `training`
@@ -254,15 +231,16 @@ impl Tensor {
             return Err(Error::shape(name, &[self.shape()], why).operand(self));
         }
         let axes: SmallVec<[usize; 6]> = (2..self.rank()).collect();
-        let n = self.wide().standardize(&axes, options.eps);
+        let per = channel_shape(channels, self.rank());
+        let by = ChannelNorm { name, split: self.shape().clone(), axes, per, eps: options.eps, wide: false };
+        let (out, n) = by.apply(self, weight, bias);
         let updated = running.map(|r| {
             // The running statistics take the mean over the batch.
             let over = |t: &Tensor| t.reduce_one(ReduceOp::Sum, 0) / self.dims()[0] as f64;
-            let mean = Normed { out: n.out.clone(), mean: over(&n.mean), var: over(&n.var), rstd: n.rstd.clone() };
+            let mean = Normed { mean: over(&n.mean), var: over(&n.var), ..n };
             update(r, &mean, count, options.momentum)
         });
-        let per = channel_shape(channels, self.rank());
-        Ok((n.out.scale_shift(weight, bias, &per).to_dtype(self.dtype().to_float()), updated))
+        Ok((out, updated))
     }
 
     /// The number of channels, with everything given for each of them checked.

@@ -17,7 +17,7 @@ const BLOCKS: (usize, usize) = (256, 2048);
 /// The part of the first cache that registers may take.
 const REGISTER_BYTES: usize = 16 * 1024;
 /// Rows shorter than this run as columns, many at a time.
-const SHORT_ROW: usize = 48;
+const SHORT_ROW: usize = 16;
 /// Unless there are fewer than this.
 const FEW_ROWS: usize = 8;
 

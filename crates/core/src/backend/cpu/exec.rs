@@ -283,8 +283,8 @@ impl Task<'_> {
         if pass.rows.is_empty() {
             return Ok(());
         }
-        if self.p.nests.is_none() {
-            self.seek(0); // nests leave the cursors where they are
+        if self.p.nests.is_none() && !self.p.bare {
+            self.seek(0); // nests and functions leave the cursors where they are
         }
         let block = match self.p.style {
             Style::Columns => Block::Map,

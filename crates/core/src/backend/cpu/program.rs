@@ -21,10 +21,8 @@ use crate::kernel::{InstKind, Kernel, Level, Val, collapse, turned};
 const LONG_LINE: usize = 512;
 /// The same for kernels that are all loops of machine code.
 const NEST_LINE: usize = 64;
-/// Rows up to this length keep elements that a later pass needs; longer ones compute them again. One chunk: the chunks
-/// of longer rows may run on different threads.
-const CACHED_ROW: usize = crate::kernel::Order::ROWS.chunk;
-
+/// And for those that are one function.
+const FUNCTION_LINE: usize = 16;
 /// How the loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -98,6 +96,8 @@ pub struct Program {
     pub nests: Option<Vec<nest::Nest>>,
     /// Functions of machine code for parts of it.
     pub functions: Functions,
+    /// Whether a row's numbers are wanted one by one only: all that reads them is machine code.
+    pub bare: bool,
     /// Whether operands come as tiles, and units in their order.
     pub tiles: bool,
     /// Set where the whole kernel is a transposing copy.
@@ -115,7 +115,7 @@ impl Program {
 
     /// Whether a number of a row is spread over a block.
     pub fn spreads(&self, v: Val) -> bool {
-        self.style == Style::Rows && self.spread[v] && self.nests.is_none()
+        self.style == Style::Rows && self.spread[v] && !self.bare
     }
 
     /// First map point of a unit, and how many it has.
@@ -144,10 +144,11 @@ impl Program {
             return Program::with(arranged, tiles::LINES);
         }
         let lines = [kernel.map.last(), kernel.reduce.last()];
-        if lines.iter().flatten().any(|line| (NEST_LINE..LONG_LINE).contains(line)) {
+        let some = |least: usize| lines.iter().flatten().any(|line| (least..LONG_LINE).contains(line));
+        if some(FUNCTION_LINE) {
             // One line a block costs little where nothing but loops runs for it, and nothing is copied.
-            let program = Program::with(kernel.clone(), NEST_LINE);
-            if program.nests.is_some() || program.functions.units.is_some() {
+            let program = Program::with(kernel.clone(), FUNCTION_LINE);
+            if program.functions.units.is_some() || (some(NEST_LINE) && program.nests.is_some()) {
                 return program;
             }
         }
@@ -161,7 +162,9 @@ impl Program {
         let n = kernel.insts.len();
         let stage = stages(&kernel);
         let count = stage.iter().copied().max().map_or(1, |s| s + 1);
-        let cache = style == Style::Rows && cols <= CACHED_ROW;
+        // Rows of one chunk keep elements that a later pass needs; longer ones compute them again: their chunks may run on
+        // different threads.
+        let cache = style == Style::Rows && cols <= kernel.order.chunk;
 
         let worth = worth_keeping(&kernel);
         let mut passes: Vec<Pass> = (0..count).map(|_| Pass::default()).collect();
@@ -220,6 +223,7 @@ impl Program {
             Style::Rows => &kernel.reduce,
         };
         let blocks = match dims[..] {
+            _ if style == Style::Rows && kernel.chunks_are_lines() => Blocks::Along,
             [.., lines, line] if (1..long).contains(&line) => {
                 // A reduction's chunks must end where lines do, and one line must fit a block.
                 let whole = style == Style::Columns || kernel.order.chunk.is_multiple_of(line);
@@ -307,7 +311,9 @@ impl Program {
         let functions = Functions::new(&made);
         let cursors = cursors.all;
         let nests = if reseek { None } else { nest::nests(&kernel, style, &passes, &cursors, &loops, block, cols) };
-        if nests.is_some() && style == Style::Rows {
+        let by_lines = kernel.chunks_are_lines() && passes.iter().enumerate().all(|(s, p)| functions.takes(s, p));
+        let bare = style == Style::Rows && (nests.is_some() || by_lines);
+        if bare {
             // Loops take a row's numbers one by one: nothing is spread, and the numbers come from loops of one element.
             let kept = vec![true; n];
             let still: Vec<bool> = kernel.insts.iter().map(|i| i.level == Level::Uniform).collect();
@@ -340,6 +346,7 @@ impl Program {
             direct,
             nests,
             functions,
+            bare,
             tiles,
             transposition,
             kernel,

@@ -84,6 +84,10 @@ pub fn combine(p: &Program, pass: &Pass, n: usize, parts: &mut Parts) {
     for (k, &v) in pass.reduces.iter().enumerate() {
         let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { continue };
         let dtype = p.kernel.insts[v].dtype;
+        if w == 1 && dtype == DType::F32 && op == ReduceOp::Sum {
+            sum_one_by_one(&mut parts.words[k..], per_chunk, parts.chunks);
+            continue;
+        }
         let across = fold(op, dtype, Isa::detect()).across;
         let mut apart = 1;
         while apart < parts.chunks {
@@ -101,6 +105,24 @@ pub fn combine(p: &Program, pass: &Pass, n: usize, parts: &mut Parts) {
             }
             apart *= 2;
         }
+    }
+}
+
+/// The same for sums of f32 at one point: most rows of several chunks are that, and calls would cost more than they do.
+fn sum_one_by_one(words: &mut [u64], per_chunk: usize, chunks: usize) {
+    // A register of four bytes stands at the beginning of its word.
+    let read = |word: u64| {
+        let [a, b, c, d, ..] = word.to_ne_bytes();
+        f32::from_ne_bytes([a, b, c, d])
+    };
+    let mut apart = 1;
+    while apart < chunks {
+        for c in (0..chunks - apart).step_by(2 * apart) {
+            let sum = read(words[c * per_chunk]) + read(words[(c + apart) * per_chunk]);
+            let [a, b, c4, d] = sum.to_ne_bytes();
+            words[c * per_chunk] = u64::from_ne_bytes([a, b, c4, d, 0, 0, 0, 0]);
+        }
+        apart *= 2;
     }
 }
 

@@ -90,7 +90,7 @@ impl Functions {
     /// What can be made.
     pub fn new(m: &Made<'_>) -> Functions {
         let mut out = Functions::default();
-        if !jit::available() || m.blocks != Blocks::Along || m.k.reduce.len() > 1 {
+        if !jit::available() || m.blocks != Blocks::Along || (m.k.reduce.len() > 1 && !m.k.chunks_are_lines()) {
             return out;
         }
         let (cols, order) = (m.k.cols(), m.k.order);
@@ -113,7 +113,7 @@ impl Functions {
                 let over = if m.unit == m.inner { Over::Lines } else { Over::Blocks };
                 out.units = make(0, 1, over, m.unit);
             }
-            Style::Columns if cols > 1 && order.lanes == 1 => {
+            Style::Columns if cols > 1 && order.lanes == 1 && m.k.reduce.len() == 1 => {
                 let one = |s: usize| {
                     let groups = [8, 4].into_iter().filter(|&g| g <= cols);
                     groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g), m.unit).filter(|w| w.light()))
@@ -123,6 +123,13 @@ impl Functions {
             Style::Columns => {}
         }
         out
+    }
+}
+
+impl Functions {
+    /// Whether the chunks of a pass need nothing but a function, where all of them are whole.
+    pub fn takes(&self, s: usize, pass: &Pass) -> bool {
+        pass.elems.is_empty() || self.chunks.get(s).is_some_and(Option::is_some)
     }
 }
 
@@ -153,7 +160,7 @@ impl Task<'_> {
         if count > 0 {
             self.start(m0);
             // SAFETY: the caller's promise; these rows lie one after the other along one axis.
-            unsafe { self.whole(w, count, 0, 0, &mut []) };
+            unsafe { self.whole(w, count, |_| 0, 0, &mut []) };
         }
         count
     }
@@ -169,7 +176,7 @@ impl Task<'_> {
         if count > 0 {
             let words = out.more(count, p.passes[s].reduces.len());
             // SAFETY: the caller's promise; these chunks are whole, and there is a word for each of their results.
-            unsafe { self.whole(w, count, c * w.n, 0, words) };
+            unsafe { self.whole(w, count, |to| c as isize * p.kernel.chunk_step(&to.strides), 0, words) };
         }
         count
     }
@@ -184,21 +191,28 @@ impl Task<'_> {
         let Over::Points(group) = w.over else { return 0 };
         let count = if n == w.n { (to - from) / group } else { 0 };
         if count > 0 {
+            let along = |to: &Cursor| from as isize * to.strides.get(p.kernel.map.len()).copied().unwrap_or(0);
             // SAFETY: the caller's promise.
-            unsafe { self.whole(w, count, from, per, &mut []) };
+            unsafe { self.whole(w, count, along, per, &mut []) };
         }
         count * group
     }
 
-    /// Runs a function for `count` rows from where the cursors of the current map point stand `from` reduce points on.
+    /// Runs a function for `count` rows, from so many elements after where each cursor stands at the current map point.
     ///
     /// # Safety
     /// As [`super::exec::run`]; the rows are there, and so is the room for what they reduce to.
-    unsafe fn whole(&mut self, w: &Whole, count: usize, from: usize, per: usize, parts: &mut [u64]) {
+    unsafe fn whole(
+        &mut self,
+        w: &Whole,
+        count: usize,
+        after: impl Fn(&Cursor) -> isize,
+        per: usize,
+        parts: &mut [u64],
+    ) {
         let p: &Program = self.p;
         let base = (self.m.scratch.as_ptr() as usize).next_multiple_of(64);
-        let reduce = p.kernel.map.len();
-        let step = |c: &Cursor| c.strides.get(reduce).copied().unwrap_or(0) * c.size * from as isize;
+        let step = |c: &Cursor| after(c) * c.size;
         let (m, map) = (&mut self.m, &self.map);
         let mut at = |place: &Place| match *place {
             Place::Cursor(c, bytes) => m.row[c].wrapping_add_signed(step(&p.cursors[c]) + bytes),

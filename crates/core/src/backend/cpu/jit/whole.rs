@@ -153,7 +153,7 @@ impl Maker<'_> {
             Over::Rows => last,
             Over::Lines => map.checked_sub(2).map_or(0, axis),
             Over::Blocks => last * self.o.n as isize,
-            Over::Chunks => axis(map) * self.o.n as isize,
+            Over::Chunks => self.o.k.chunk_step(strides),
             Over::Points(group) => axis(map) * group as isize,
         }
     }
