@@ -156,8 +156,12 @@ impl Tensor {
         if shape.checked_numel().is_none_or(|n| n > isize::MAX as usize / 16) {
             return Err(Error::new("one_hot", ErrorKind::Alloc { bytes: classes as u128 * self.numel() as u128 * 8 }));
         }
-        // A scatter reports a class out of range when it runs.
-        Tensor::zeros_on(shape, DType::I64, self.device()).scatter_value(-1, &index.unsqueeze(-1)?, 1)
+        // A look-up reports a class out of range when it runs.
+        let zeros = Tensor::zeros_on(classes.into(), DType::I64, self.device());
+        let class = index.reshape_to(&index.numel().into());
+        let class = &class + zeros.gather(0, &class)?;
+        let hot = class.unsqueeze(-1)?.raw_eq(&Tensor::arange_on(classes, self.device()));
+        Ok(hot.to_dtype(DType::I64).reshape_to(&shape))
     }
 
     /// Positions of the row-major order as coordinates in `shape`: one tensor an axis.

@@ -47,6 +47,14 @@ impl Tensor {
             return Err(Error::shape("diag_embed", &[self.shape()], "needs an axis, not a scalar").operand(self));
         }
         let (a, b) = self.two_axes("diag_embed", dim1, dim2, self.rank() + 1)?;
+        // The gradient looks at the diagonal alone.
+        let back = move |g: &Tensor, _: &Tensor, _: &[Tensor]| Ok(vec![Some(g.diagonal(offset, a as i64, b as i64)?)]);
+        crate::grad::custom_vjp("diag_embed", |x| x[0].embedded(offset, a, b), back, &[self])
+    }
+
+    /// [`Tensor::diag_embed`] by a mask.
+    #[track_caller]
+    fn embedded(&self, offset: i64, a: usize, b: usize) -> Result<Tensor> {
         let last = self.rank() - 1;
         let shift = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
         let x = self.pad_axis(last, 0, shift)?;
