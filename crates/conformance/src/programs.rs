@@ -2,7 +2,7 @@
 //!
 //! The same numbers give the same program, so one list can be run on two devices and the results compared.
 
-use gradus_core::{DType, Device, Result, Tensor};
+use gradus_core::{DType, Device, PadMode, Result, Tensor};
 
 /// Reads choices off a list; when it is used up, everything is zero, which ends the program.
 pub struct Choices<'a>(std::slice::Iter<'a, u32>);
@@ -64,7 +64,7 @@ pub fn run_from(list: &[u32], device: Device, mode: Mode, tracked: bool) -> Resu
 
 fn leaf(c: &mut Choices<'_>, device: Device) -> Result<Tensor> {
     // Mostly small; now and then long enough for blocks, chunks and threads.
-    let sizes: [&[usize]; 18] = [
+    let sizes: [&[usize]; 20] = [
         &[3, 4],
         &[2, 3, 5],
         &[7],
@@ -84,6 +84,9 @@ fn leaf(c: &mut Choices<'_>, device: Device) -> Result<Tensor> {
         &[16, 257],
         &[64, 65],
         &[3, 8, 8, 12],
+        // Rows that are several lines.
+        &[4, 6, 50],
+        &[3, 5, 9, 40],
     ];
     let shape = sizes[c.next(sizes.len())];
     let dtype = DTYPES[c.next(DTYPES.len())];
@@ -108,7 +111,7 @@ fn step(c: &mut Choices<'_>, pool: &[Tensor]) -> Result<Option<Tensor>> {
     let axis = c.next(r.max(1)) as i64;
     let n = x.dims().get(axis as usize).copied().unwrap_or(0);
     let number = c.next(9) as f64 / 4.0 - 1.0;
-    Ok(Some(match c.next(27) {
+    Ok(Some(match c.next(30) {
         0 => x.tanh(),
         1 => x.exp().clamp(0.0, 50.0)?,
         2 => x.abs().sqrt(),
@@ -153,6 +156,22 @@ fn step(c: &mut Choices<'_>, pool: &[Tensor]) -> Result<Option<Tensor>> {
             w.matmul(&w.t()?)? + 0.0 // and the sign of a zero neither
         }
         26 if r > 0 => x.narrow(axis, 0, n / 2)?.flip(axis)?.cumsum(axis)?,
+        27 if r > 0 => {
+            let last = x.dims()[r - 1] as i64;
+            let amounts = [c.next(3) as i64, c.next(4) as i64 - 1, c.next(3) as i64, c.next(2) as i64];
+            let constant = PadMode::Constant(if c.next(2) == 0 { 0.0 } else { number.round() });
+            // Crops at most what is there.
+            if last < 1 {
+                return Ok(None);
+            }
+            x.pad(&amounts[..2 * r.min(2)], constant)?
+        }
+        28 if r > 2 => x.to_dtype(x.dtype().to_float()).sum_dim([0, -1], true)?,
+        29 if r > 2 => {
+            let d = x.to_dtype(x.dtype().to_float());
+            let d = &d - d.mean_dim([0, -1], true)?;
+            &d * ((&d * &d).mean_dim([0, -1], true)? + 1.0).rsqrt()
+        }
         _ => x.lt(number)?,
     }))
 }

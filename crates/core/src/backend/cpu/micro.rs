@@ -9,6 +9,7 @@ use super::{
     analysis::width,
     fold::{Fold, fold},
     program::Style,
+    regions::holds,
 };
 use crate::{
     DType,
@@ -162,11 +163,24 @@ pub struct Cursors {
     pub all: Vec<Cursor>,
     /// The cursor of each load and store that has one.
     pub of: Vec<Option<usize>>,
+    /// Loads that are zero outside a part of every line: for functions only.
+    pub ended: Vec<Option<Ended>>,
+}
+
+/// A load that is zero outside a part of every line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its cursor.
+    pub cursor: usize,
+    /// The first element of a line that is there.
+    pub from: usize,
+    /// The first after it that is not.
+    pub to: usize,
 }
 
 /// Finds the loads and stores that a cursor can serve.
 pub fn cursors(k: &Kernel, style: Style, blocks: Blocks) -> Cursors {
-    let mut out = Cursors { all: vec![], of: vec![None; k.insts.len()] };
+    let mut out = Cursors { all: vec![], of: vec![None; k.insts.len()], ended: vec![None; k.insts.len()] };
     for (v, inst) in k.insts.iter().enumerate() {
         let (arg, access) = match &inst.kind {
             InstKind::Load { source: Source::Arg(a), access } => (*a, access),
@@ -178,8 +192,12 @@ pub fn cursors(k: &Kernel, style: Style, blocks: Blocks) -> Cursors {
             | InstKind::Cast(_)
             | InstKind::Reduce(..) => continue,
         };
-        if let Some((step, lines)) = step(k, access, style, blocks) {
-            out.of[v] = Some(out.all.len());
+        let ended = ended(k, access, style, blocks);
+        if let Some((step, lines)) = step(k, access, style, blocks, ended.is_some()) {
+            match ended {
+                Some((from, to)) => out.ended[v] = Some(Ended { cursor: out.all.len(), from, to }),
+                None => out.of[v] = Some(out.all.len()),
+            }
             let size = k.args[arg].dtype.size() as isize;
             out.all.push(Cursor { arg, size, offset: access.offset, strides: access.strides.clone(), step, lines });
         }
@@ -187,9 +205,31 @@ pub fn cursors(k: &Kernel, style: Style, blocks: Blocks) -> Cursors {
     out
 }
 
+/// The part of every line that is there, where something is not and all ends are along lines.
+fn ended(k: &Kernel, access: &Access, style: Style, blocks: Blocks) -> Option<(usize, usize)> {
+    let axis = match style {
+        Style::Columns => k.map.len(),
+        Style::Rows => k.map.len() + k.reduce.len(),
+    };
+    let axis = axis.checked_sub(1).filter(|_| blocks == Blocks::Along && !access.bounds.is_empty())?;
+    let n = *k.map.iter().chain(&k.reduce).nth(axis)?;
+    access.bounds.iter().try_fold((0, n), |(from, to), b| {
+        let along = b.coefs.iter().enumerate().all(|(a, &c)| (c != 0) == (a == axis));
+        let (first, end) = along.then(|| holds(b, axis, n))?;
+        let (from, to) = (from.max(first), to.min(end));
+        (from < to).then_some((from, to))
+    })
+}
+
 /// Elements a step along blocks, and how lines follow each other where they do not simply go on.
-fn step(k: &Kernel, access: &Access, style: Style, blocks: Blocks) -> Option<(isize, Option<(usize, isize)>)> {
-    if !access.bounds.is_empty() || !access.lookup.is_empty() {
+fn step(
+    k: &Kernel,
+    access: &Access,
+    style: Style,
+    blocks: Blocks,
+    ended: bool,
+) -> Option<(isize, Option<(usize, isize)>)> {
+    if (!access.bounds.is_empty() && !ended) || !access.lookup.is_empty() {
         return None;
     }
     let (dims, strides) = match style {

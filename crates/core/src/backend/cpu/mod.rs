@@ -21,6 +21,7 @@ mod nest;
 mod pool;
 mod program;
 mod reduce;
+mod regions;
 mod runs;
 mod sources;
 mod tiles;
@@ -31,7 +32,7 @@ use super::{Backend, Executable, Limits, Matmul, Slot, Tail};
 use crate::{
     DType, Error, ErrorKind, Result, Scalar, Shape, Tensor,
     graph::Buffer,
-    kernel::{Kernel, verify},
+    kernel::{Arg, Kernel, verify},
     op::{Conv, HostOp, MaxPool},
 };
 use std::{
@@ -112,17 +113,28 @@ impl Backend for Cpu {
 
     fn compile(&self, kernel: &Kernel) -> Result<Arc<dyn Executable>> {
         verify(kernel).map_err(|why| Error::new("compile", ErrorKind::Internal(why)))?;
-        Ok(Arc::new(program::Program::new(kernel)))
+        let program = program::Program::new(kernel);
+        if program.functions.units.is_none()
+            && let Some(regions) = regions::Regions::cut(kernel)
+        {
+            return Ok(Arc::new(regions));
+        }
+        Ok(Arc::new(program))
     }
 
     fn launch(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
-        let program = exe.as_any().downcast_ref::<program::Program>();
-        let program = program.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
-        let bases: smallvec::SmallVec<[*mut u8; 32]> =
-            args.iter().zip(&program.kernel.args).map(|(s, a)| address(s, a.dtype)).collect();
-        // SAFETY: the planner derives addresses from shapes that fit the buffers, gives every written buffer memory of
-        // its own, and lets each element be written by one map point.
-        unsafe { exec::run(program, exec::Bases(&bases), params) }
+        let bases = |of: &[Arg]| -> smallvec::SmallVec<[*mut u8; 32]> {
+            args.iter().zip(of).map(|(s, a)| address(s, a.dtype)).collect()
+        };
+        if let Some(program) = exe.as_any().downcast_ref::<program::Program>() {
+            // SAFETY: the planner derives addresses from shapes that fit the buffers, gives every written buffer memory of
+            // its own, and lets each element be written by one map point.
+            return unsafe { exec::run(program, exec::Bases(&bases(&program.kernel.args)), params) };
+        }
+        let regions = exe.as_any().downcast_ref::<regions::Regions>();
+        let regions = regions.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
+        // SAFETY: as above.
+        unsafe { regions.run(exec::Bases(&bases(regions.args())), params) }
     }
 
     fn compile_many(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {

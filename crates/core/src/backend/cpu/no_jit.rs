@@ -1,7 +1,7 @@
 //! Where no loops of machine code can be made: all calls stay calls.
 
 use super::{
-    micro::{Ahead, Cursor, Micro, Src},
+    micro::{Ahead, Cursor, Cursors, Micro, Src},
     program::{Pass, Style},
     whole::{Over, Place},
 };
@@ -112,8 +112,8 @@ impl Whole {
 pub struct Outline<'a> {
     /// The kernel.
     pub k: &'a Kernel,
-    /// Its cursors, and the one of each load and store.
-    pub cursors: (&'a [Cursor], &'a [Option<usize>]),
+    /// Its cursors.
+    pub cursors: &'a Cursors,
     /// Values whose register holds a whole row.
     pub cached: &'a [bool],
     /// The passes to be done for a row, with what each should fetch ahead.

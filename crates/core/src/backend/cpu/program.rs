@@ -13,7 +13,7 @@ use super::{
     jit,
     micro::{self, Blocks, Compiler, Cursor, Micro},
     nest, tiles,
-    whole::{Functions, Made},
+    whole::{Functions, Made, Over},
 };
 use crate::kernel::{InstKind, Kernel, Level, Val, collapse, turned};
 
@@ -22,7 +22,32 @@ const LONG_LINE: usize = 512;
 /// The same for kernels that are all loops of machine code.
 const NEST_LINE: usize = 64;
 /// And for those that are one function.
-const FUNCTION_LINE: usize = 16;
+const FUNCTION_LINE: usize = 8;
+/// Functions take lines of at most this many elements as one,
+const WHOLE_LINE: usize = 4096;
+/// where there are at least so many.
+const WHOLE_LINES: usize = 16;
+/// Lines that follow each other along one axis, from which on another axis would do no better.
+const ENOUGH_LINES: usize = 8;
+
+/// The kernel with a longer axis before its last, if that one is short: a call takes all lines along it. The order of map
+/// points is free.
+fn many_lines(k: Kernel) -> Kernel {
+    let [ref outer @ .., lines, _] = k.map[..] else { return k };
+    let axis = outer.iter().rposition(|&n| n >= ENOUGH_LINES);
+    let Some(axis) = axis.filter(|_| lines < ENOUGH_LINES && k.reduce.is_empty()) else { return k };
+    let mut out = k;
+    let to = out.map.len() - 2;
+    out.map.swap(axis, to);
+    for i in &mut out.insts {
+        if let InstKind::Load { access, .. } | InstKind::Store { access, .. } = &mut i.kind {
+            access.strides.swap(axis, to);
+            access.bounds.iter_mut().for_each(|b| b.coefs.swap(axis, to));
+        }
+    }
+    out
+}
+
 /// How the loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -140,23 +165,30 @@ impl Program {
             Some(_) => kernel,
             None => turned(&kernel).unwrap_or(kernel),
         };
+        let kernel = many_lines(kernel);
         if let Some(arranged) = tiles::arranged(&kernel) {
-            return Program::with(arranged, tiles::LINES);
+            return Program::with(arranged, tiles::LINES, false);
         }
         let lines = [kernel.map.last(), kernel.reduce.last()];
         let some = |least: usize| lines.iter().flatten().any(|line| (least..LONG_LINE).contains(line));
         if some(FUNCTION_LINE) {
             // One line a block costs little where nothing but loops runs for it, and nothing is copied.
-            let program = Program::with(kernel.clone(), FUNCTION_LINE);
+            let program = Program::with(kernel.clone(), FUNCTION_LINE, false);
             if program.functions.units.is_some() || (some(NEST_LINE) && program.nests.is_some()) {
                 return program;
             }
         }
-        Program::with(kernel, LONG_LINE)
+        let program = Program::with(kernel, LONG_LINE, false);
+        let blocks = program.functions.units.as_ref().is_some_and(|w| w.over == Over::Blocks);
+        if blocks && program.inner <= WHOLE_LINE && program.rows / program.inner >= WHOLE_LINES {
+            // A function has no registers in memory, and would leave the end of every line to calls.
+            return Program::with(program.kernel, LONG_LINE, true);
+        }
+        program
     }
 
-    /// With blocks that are a part of one line where lines are at least `long`.
-    fn with(kernel: Kernel, long: usize) -> Program {
+    /// With blocks that are a part of one line where lines are at least `long`, or all of it.
+    fn with(kernel: Kernel, long: usize, whole: bool) -> Program {
         let (rows, cols) = (kernel.rows(), kernel.cols());
         let style = style(&kernel, cols);
         let n = kernel.insts.len();
@@ -282,6 +314,7 @@ impl Program {
             Style::Columns => (target / lanes).max(64).min(target),
             Style::Rows => target,
         };
+        let unit = if whole { inner } else { unit };
         let unit = if tiles { unit.min(tiles::WIDTH) } else { unit };
         let unit = match blocks {
             Blocks::Lines(line) => (unit / line).max(1) * line,

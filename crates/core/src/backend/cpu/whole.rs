@@ -40,6 +40,8 @@ pub enum Place {
     Part(usize, usize),
     /// Where a load of positions stands in a table of them, 32 bits each.
     Positions(Val),
+    /// The beginning of that table: positions in a line.
+    Count,
 }
 
 /// How many positions there are in memory: those of the longest row that is done at once.
@@ -101,8 +103,7 @@ impl Functions {
         let ahead = |s: usize| if visits > 1 && cols <= order.chunk { &m.passes.1[s][..] } else { none };
         let all = |from: usize, to: usize| (from..to).map(|s| (&m.passes.0[s], ahead(s)));
         let make = |from: usize, to: usize, over: Over, n: usize| {
-            let cursors = (&m.cursors.all[..], &m.cursors.of[..]);
-            Outline { k: m.k, cursors, cached: m.cached, passes: all(from, to).collect(), over, n }.compile()
+            Outline { k: m.k, cursors: m.cursors, cached: m.cached, passes: all(from, to).collect(), over, n }.compile()
         };
         let count = m.passes.0.len();
         let reduces = m.passes.0.iter().any(|p| !p.reduces.is_empty());
@@ -220,6 +221,7 @@ impl Task<'_> {
             Place::Register(v) => base + p.slot[v],
             Place::Accumulator(k) => m.acc[k * per..].as_mut_ptr() as usize,
             Place::Part(_, k) => parts[k..].as_mut_ptr() as usize,
+            Place::Count => COUNT.as_ptr() as usize,
             Place::Positions(v) => {
                 let InstKind::Load { access, .. } = &p.kernel.insts[v].kind else { return 0 };
                 // Functions that count begin at reduce point zero.

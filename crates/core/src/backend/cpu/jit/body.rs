@@ -11,6 +11,8 @@ pub type V = usize;
 pub enum Vop {
     /// The vector at a pointer of the table.
     In(usize),
+    /// The same where a mask is set, zeros elsewhere: nothing is read there.
+    InWhere(usize, V),
     /// One number for the whole loop: its place among those given with each run.
     Invariant(usize),
     /// Sixteen bools at a pointer of the table, as a mask.
@@ -295,6 +297,7 @@ impl Body {
             | Vop::Masks(_, a, b)
             | Vop::OutMask(_, a, b) => vec![a, b],
             Vop::Sqrt(a)
+            | Vop::InWhere(_, a)
             | Vop::ToFloat(a)
             | Vop::Halve(a)
             | Vop::Round(_, a)

@@ -54,6 +54,10 @@ impl Maker<'_> {
                 }
             }
             (Level::Row, InstKind::Reduce(..)) if self.o.over == Over::Rows => Some(self.invariant(v, false)),
+            // Computed for the row, and kept.
+            (Level::Row, InstKind::Ewise(..)) if self.o.over == Over::Rows && self.bounds.contains_key(&v) => {
+                Some(self.invariant(v, false))
+            }
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Kernels as functions over many rows: see [`Whole`].
 
 use super::{
-    body::{Body, Folding, V, Vop},
+    body::{Body, Folding, Logic, V, Vop},
     function::{Given, NUMBERS, Whole},
     functions, memory,
     sections::{self, Section},
@@ -10,9 +10,9 @@ use super::{
 use crate::{
     DType,
     backend::cpu::{
-        micro::{Ahead, Cursor},
+        micro::{Ahead, Cursors, Ended},
         program::Pass,
-        whole::{Over, Place},
+        whole::{Over, POSITIONS, Place},
     },
     kernel::{InstKind, Kernel, Level, Source, Val},
     op::ReduceOp,
@@ -26,8 +26,8 @@ const MOST_PLACES: usize = super::writer::MOST_POINTERS - sections::FIRST;
 pub struct Outline<'a> {
     /// The kernel.
     pub k: &'a Kernel,
-    /// Its cursors, and the one of each load and store.
-    pub cursors: (&'a [Cursor], &'a [Option<usize>]),
+    /// Its cursors.
+    pub cursors: &'a Cursors,
     /// Values whose register holds a whole row.
     pub cached: &'a [bool],
     /// The passes to be done for a row, with what each should fetch ahead.
@@ -134,7 +134,7 @@ impl Maker<'_> {
 
     /// A pointer to where a cursor stands.
     fn cursor(&mut self, c: usize) -> Option<usize> {
-        let cursor = &self.o.cursors.0[c];
+        let cursor = &self.o.cursors.all[c];
         if cursor.lines.is_some() {
             return None;
         }
@@ -178,7 +178,7 @@ impl Maker<'_> {
             return Some(known);
         }
         let inst = &self.o.k.insts[v];
-        let (bool, cursor) = (inst.dtype == DType::Bool, self.o.cursors.1[v]);
+        let (bool, cursor) = (inst.dtype == DType::Bool, self.o.cursors.of[v]);
         if inst.dtype == DType::I64 {
             let value = self.position(v)?;
             self.known.insert(v, value);
@@ -188,6 +188,10 @@ impl Maker<'_> {
         let value = match (inst.level, &inst.kind, self.o.over) {
             (Level::Uniform, InstKind::Const(x), _) if !bool => values::constant(self.body(), *x, inst.dtype)?,
             (Level::Uniform, _, _) if !bool => self.invariant(v, true),
+            (Level::Uniform, _, _) => {
+                let (x, zero) = (self.invariant(v, true), self.body().push(Vop::Const(0)));
+                self.body().push(Vop::CompareI(4, x, zero))
+            }
             (Level::Row, InstKind::Load { source: Source::Arg(_), .. }, Over::Rows) if inst.dtype == DType::F32 => {
                 let p = self.cursor(cursor?)?;
                 self.body().push(Vop::At(p))
@@ -199,10 +203,14 @@ impl Maker<'_> {
                 let p = self.pointer(Place::Value(v), 0)?;
                 self.body().push(Vop::In(p))
             }
+            (Level::Elem, InstKind::Load { source: Source::Arg(_), .. }, over) if self.o.cursors.ended[v].is_some() => {
+                let ended = self.o.cursors.ended[v].filter(|_| matches!(over, Over::Lines | Over::Rows))?;
+                self.part_of_line(ended, inst.dtype)?
+            }
             (Level::Elem, InstKind::Load { source: Source::Arg(_), .. }, _) => {
                 let c = cursor?;
                 let p = self.cursor(c)?;
-                match (inst.dtype, self.o.cursors.0[c].step) {
+                match (inst.dtype, self.o.cursors.all[c].step) {
                     (dtype, 1) => values::load(self.body(), dtype, p)?,
                     (DType::F32 | DType::I32, 0) => self.body().push(Vop::At(p)),
                     _ => return None,
@@ -216,6 +224,36 @@ impl Maker<'_> {
         };
         self.known.insert(v, value);
         Some(value)
+    }
+
+    /// A load that is zero outside a part of every line.
+    fn part_of_line(&mut self, e: Ended, dtype: DType) -> Option<V> {
+        if self.o.n > POSITIONS || !matches!(dtype, DType::F32 | DType::I32) {
+            return None;
+        }
+        let count = self.pointer(Place::Count, 0)?;
+        let at = self.body().push(Vop::In(count));
+        let end = |m: &mut Self, predicate: u8, n: usize| {
+            let n = m.body().push(Vop::Const(n as u32));
+            m.body().push(Vop::CompareI(predicate, at, n))
+        };
+        let mask = match (e.from, e.to) {
+            (0, to) => end(self, 1, to),
+            (from, to) if to == self.o.n => end(self, 5, from),
+            (from, to) => {
+                let (after, before) = (end(self, 5, from), end(self, 1, to));
+                self.body().push(Vop::Masks(Logic::And, after, before))
+            }
+        };
+        let p = self.cursor(e.cursor)?;
+        match self.o.cursors.all[e.cursor].step {
+            1 => Some(self.body().push(Vop::InWhere(p, mask))),
+            0 => {
+                let (x, zero) = (self.body().push(Vop::At(p)), self.body().push(Vop::Const(0)));
+                Some(self.body().push(Vop::Select(mask, x, zero)))
+            }
+            _ => None,
+        }
     }
 
     /// An elementwise function or a conversion.
@@ -240,7 +278,7 @@ impl Maker<'_> {
         for &v in &pass.elems {
             self.elem(v)?;
         }
-        for a in ahead.iter().filter(|a| self.o.cursors.0[a.cursor].size == 4) {
+        for a in ahead.iter().filter(|a| self.o.cursors.all[a.cursor].size == 4) {
             let p = self.cursor(a.cursor)?;
             self.body().push(Vop::Prefetch(p, a.bytes, a.write));
         }
@@ -266,7 +304,7 @@ impl Maker<'_> {
                     return None;
                 }
                 let x = self.operand(*value)?;
-                let p = self.cursor(self.o.cursors.1[v]?)?;
+                let p = self.cursor(self.o.cursors.of[v]?)?;
                 if dtype == DType::I64 {
                     if !self.is_place(*value) {
                         return None;
@@ -332,9 +370,9 @@ impl Maker<'_> {
 
     fn store(&mut self, v: Val, value: Val) -> Option<()> {
         let InstKind::Store { arg, .. } = self.o.k.insts[v].kind else { return None };
-        let c = self.o.cursors.1[v]?;
+        let c = self.o.cursors.of[v]?;
         let dtype = self.o.k.args[arg].dtype;
-        if self.o.cursors.0[c].step != 1 || self.o.k.insts[value].dtype != dtype {
+        if self.o.cursors.all[c].step != 1 || self.o.k.insts[value].dtype != dtype {
             return None;
         }
         let x = self.operand(value)?;

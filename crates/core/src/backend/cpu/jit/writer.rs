@@ -284,6 +284,20 @@ impl<'a> Writer<'a> {
                     self.asm.op(asm::MOV_LOAD, r, 0, Rm::Stream(p, slot), zeroing);
                     self.home[i] = Some(r);
                 }
+                Vop::InWhere(p, m) => {
+                    let (mask, r) = (self.home[m]?, self.free.pop()?);
+                    let p = self.pointer(p);
+                    if masked {
+                        let k = self.free_masks.pop()?;
+                        self.asm.masks(Logic::And as u8, k, mask, TAIL);
+                        self.asm.op(asm::MOV_LOAD, r, 0, Rm::Stream(p, slot), Under::Zeroing(k));
+                        self.free_masks.push(k);
+                    } else {
+                        self.asm.op(asm::MOV_LOAD, r, 0, Rm::Stream(p, slot), Under::Zeroing(mask));
+                    }
+                    self.release(i);
+                    self.home[i] = Some(r);
+                }
                 Vop::Widen(form, p) => {
                     let r = self.free.pop()?;
                     let p = self.pointer(p);
