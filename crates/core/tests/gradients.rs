@@ -1,7 +1,7 @@
 //! The backward pass itself: what flows, what is cut, what is said about it, and structural operations to second order.
 
 use gradus_core::{
-    DType, Result, Tensor,
+    BatchNormOptions, DType, PadMode, Result, Tensor,
     grad::{self, GradcheckOptions, gradcheck_with, hvp, jvp, value_and_grad, vjp},
     live_nodes, no_grad,
 };
@@ -48,6 +48,69 @@ fn matrix_products_of_all_ranks() {
     }
     let x = numbers(&[2, 3], -1.0, 1.0);
     twice("with itself", |x| x[0].matmul(&x[0].t()?), &[&x]);
+}
+
+#[test]
+fn norms_by_channel() {
+    let train = BatchNormOptions { training: true, ..Default::default() };
+    for shape in [&[3, 4][..], &[2, 4, 3], &[2, 4, 2, 2]] {
+        let (x, w, b) = (numbers(shape, -1.0, 1.0), numbers(&[4], 0.5, 1.5), numbers(&[4], -1.0, 0.5));
+        for groups in [1, 2, 4] {
+            if groups < 4 || shape.len() > 2 {
+                let name = format!("group_norm {groups} of {shape:?}");
+                twice(&name, |x| x[0].group_norm(groups, Some(&x[1]), Some(&x[2]), 1e-1), &[&x, &w, &b]);
+                twice(&name, |x| x[0].group_norm(groups, None, Some(&x[1]), 1e-1), &[&x, &b]);
+                twice(&name, |x| x[0].group_norm(groups, None, None, 1e-1), &[&x]);
+            }
+        }
+        let batch = |x: &[Tensor]| Ok(x[0].batch_norm(None, Some(&x[1]), Some(&x[2]), &train)?.0);
+        twice(&format!("batch_norm of {shape:?}"), batch, &[&x, &w, &b]);
+        if shape.len() > 2 {
+            let each = |x: &[Tensor]| Ok(x[0].instance_norm(None, Some(&x[1]), Some(&x[2]), &train)?.0);
+            twice(&format!("instance_norm of {shape:?}"), each, &[&x, &w, &b]);
+        }
+    }
+}
+
+#[test]
+fn diagonals_and_padding() {
+    let x = numbers(&[2, 3], -1.0, 1.0);
+    for offset in [-2, 0, 1] {
+        twice("diag_embed", |x| x[0].diag_embed(offset, 0, -1), &[&x]);
+    }
+    let x = numbers(&[2, 3, 4], -1.0, 1.0);
+    for mode in
+        [PadMode::Constant(0.0), PadMode::Constant(1.5), PadMode::Reflect, PadMode::Replicate, PadMode::Circular]
+    {
+        twice(&format!("{mode:?}"), |x| x[0].pad(&[2, 1, 1, 2], mode), &[&x]);
+    }
+}
+
+/// Chunks of rows that are several lines, and boxes of padded kernels, are shared out over threads.
+#[test]
+fn norms_and_padding_have_the_same_bits_on_any_number_of_threads() -> Result<()> {
+    let made = |dims: &[usize]| numbers(dims, -2.0, 2.0).to_dtype(DType::F32);
+    let (x, w) = (made(&[8, 6, 33, 49]), made(&[6]));
+    let all = || -> Result<Vec<Vec<u8>>> {
+        let (x, w) = (Tensor::var("x", &x), Tensor::var("w", &w));
+        let train = BatchNormOptions { training: true, ..Default::default() };
+        let norm = x.batch_norm(None, Some(&w), Some(&w), &train)?.0;
+        let groups = x.group_norm(2, Some(&w), Some(&w), 1e-5)?;
+        let padded = norm.pad(&[3, 2, 1, 0], PadMode::Constant(0.5))?;
+        let edges = groups.pad(&[3, 2, 1, 0], PadMode::Reflect)?;
+        let wide = x.sum_dim([0, 3], false)?;
+        let grads = ((&padded * &edges).sum() + wide.square().sum()).backward()?;
+        [padded, edges, wide, grads.wrt(&x)?, grads.wrt(&w)?].iter().map(Tensor::to_bytes).collect()
+    };
+    let with = |threads: usize| match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(all),
+        Err(e) => panic!("{e}"),
+    };
+    let one = with(1)?;
+    for threads in [2, 4, 8] {
+        assert!(with(threads)? == one, "{threads} threads");
+    }
+    Ok(())
 }
 
 #[test]
