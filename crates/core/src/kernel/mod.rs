@@ -99,7 +99,7 @@ impl Order {
     /// For reduce spaces that run across memory: one accumulator an output, rows of outputs at a time.
     pub const COLUMNS: Order = Order { lanes: 1, chunk: 512 };
     /// Lines of this length can be chunks: shorter ones are not worth lanes of their own.
-    const LINES: std::ops::RangeInclusive<usize> = 32..=Order::ROWS.chunk;
+    const LINES: std::ops::RangeInclusive<usize> = 16..=Order::ROWS.chunk;
 
     /// The order for a kernel whose rows run along memory. A row that is several lines apart from each other (a channel of
     /// a batch of images) has lines for chunks: so lanes begin anew where addresses jump, and every line is walked like

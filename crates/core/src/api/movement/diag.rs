@@ -48,8 +48,7 @@ impl Tensor {
         }
         let (a, b) = self.two_axes("diag_embed", dim1, dim2, self.rank() + 1)?;
         // The gradient looks at the diagonal alone.
-        let back =
-            move |g: &Tensor, _: &Tensor, _: &[Tensor]| Ok(vec![Some(g.diagonal(offset, a as i64, b as i64)?)]);
+        let back = move |g: &Tensor, _: &Tensor, _: &[Tensor]| Ok(vec![Some(g.diagonal(offset, a as i64, b as i64)?)]);
         crate::grad::custom_vjp("diag_embed", |x| x[0].embedded(offset, a, b), back, &[self])
     }
 

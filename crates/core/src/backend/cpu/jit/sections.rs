@@ -53,9 +53,11 @@ pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(
         match s.elements {
             None => w.slot(0, false)?,
             Some(n) => {
-                w.start_accumulators()?;
+                // Short rows touch few of the vectors of an accumulator.
+                let vectors = n.div_ceil(16).min(4) as u8;
+                w.start_accumulators(vectors)?;
                 all(&mut w, n)?;
-                w.finish_accumulators()?;
+                w.finish_accumulators(vectors)?;
             }
         }
         constants.extend(w.constants());

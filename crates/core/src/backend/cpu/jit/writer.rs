@@ -182,24 +182,26 @@ impl<'a> Writer<'a> {
         self.register(v).map(Rm::Reg)
     }
 
-    /// Four registers of accumulators as they begin.
-    pub fn start_accumulators(&mut self) -> Option<()> {
+    /// So many registers of each accumulator as they begin.
+    pub fn start_accumulators(&mut self, vectors: u8) -> Option<()> {
         for (i, first) in self.accumulators.clone() {
             let Vop::Fold(how, ..) = self.body.ops[i] else { return None };
             let start = self.constants.iter().find(|c| c.1 == how.start())?.0;
             self.materialise(start, first);
-            for n in 1..4 {
+            for n in 1..vectors {
                 self.asm.op(asm::MOV_LOAD, first + n, 0, Rm::Reg(first), Under::All);
             }
         }
         Some(())
     }
 
-    /// The lanes of all accumulators pairwise into one, and those into their places among the numbers.
-    pub fn finish_accumulators(&mut self) -> Option<()> {
+    /// The lanes of all accumulators pairwise into one, and those into their places among the numbers. Registers that no
+    /// element reached would change nothing.
+    pub fn finish_accumulators(&mut self, vectors: u8) -> Option<()> {
         for (i, a) in self.accumulators.clone() {
             let Vop::Fold(how, number, _) = self.body.ops[i] else { return None };
-            for (low, high) in [(a, a + 2), (a + 1, a + 3), (a, a + 1)] {
+            let pairs = [(0, 2), (1, 3), (0, 1)].into_iter().filter(|p| p.1 < vectors);
+            for (low, high) in pairs.map(|(low, high)| (a + low, a + high)) {
                 self.fold(how, low, Rm::Reg(high), Under::All)?;
             }
             for far in [8, 4, 2, 1] {
