@@ -32,7 +32,7 @@ mod turn;
 mod verify;
 
 pub use collapse::collapse;
-pub use turn::turned;
+pub use turn::{many_lines, turned};
 pub use verify::verify;
 
 use crate::{

@@ -1,4 +1,5 @@
-//! Kernels whose last axis is only a few elements long, turned so that blocks run along a longer one.
+//! Kernels whose last axes are only a few elements long, turned so that blocks run along a longer one, or that many lines
+//! follow each other. Map points are independent of each other, so their order is nobody's business.
 
 use super::{Access, InstKind, Kernel};
 use crate::view::Bound;
@@ -11,8 +12,7 @@ const LEAST: usize = 32;
 const MOST: usize = 4096;
 
 /// The same kernel with its last two map axes exchanged (the longer one in pieces, where it is very long), if some address
-/// does not go through both of them as one, or stay the same along the longer one. Map points are independent of each other,
-/// so their order is nobody's business.
+/// does not go through both of them as one, or stay the same along the longer one.
 pub fn turned(k: &Kernel) -> Option<Kernel> {
     let [.., long, short] = k.map[..] else { return None };
     if !k.reduce.is_empty() || !(2..=SHORT).contains(&short) || long < LEAST {
@@ -62,6 +62,26 @@ pub fn turned(k: &Kernel) -> Option<Kernel> {
     Some(out)
 }
 
+/// Lines along one axis from which on another axis would do no better.
+const ENOUGH: usize = 8;
+
+/// The kernel with a longer axis before its last, if that one is short: what is laid out once serves all lines along it.
+pub fn many_lines(k: Kernel) -> Kernel {
+    let [ref outer @ .., lines, _] = k.map[..] else { return k };
+    let axis = outer.iter().rposition(|&n| n >= ENOUGH);
+    let Some(axis) = axis.filter(|_| lines < ENOUGH && k.reduce.is_empty()) else { return k };
+    let mut out = k;
+    let to = out.map.len() - 2;
+    out.map.swap(axis, to);
+    for i in &mut out.insts {
+        if let InstKind::Load { access, .. } | InstKind::Store { access, .. } = &mut i.kind {
+            access.strides.swap(axis, to);
+            access.bounds.iter_mut().for_each(|b| b.coefs.swap(axis, to));
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +124,27 @@ mod tests {
             }
         }
         assert!(turned(&windows(40, 9)).is_none());
+    }
+
+    #[test]
+    fn many_lines_mean_the_same() {
+        // `out[i, j, l] = x[5 j + i]`, over `[9, 2, 16]`.
+        let mut k = windows(1, 1);
+        k.map = vec![9, 2, 16];
+        for (i, strides) in k.insts.iter_mut().zip([vec![1, 5, 0], vec![32, 16, 1]]) {
+            if let InstKind::Load { access, .. } | InstKind::Store { access, .. } = &mut i.kind {
+                access.strides = strides;
+            }
+        }
+        let run = |k: &Kernel| {
+            let mut x: Vec<u8> = (0..14).flat_map(|i| (i as f32).to_ne_bytes()).collect();
+            let mut y = vec![0u8; 9 * 2 * 16 * 4];
+            let mut args = [oracle::Bytes { bytes: &mut x, offset: 0 }, oracle::Bytes { bytes: &mut y, offset: 0 }];
+            oracle::run(k, &mut args, &[]).unwrap();
+            y
+        };
+        let lined = many_lines(k.clone());
+        assert_eq!(lined.map, [2, 9, 16]);
+        assert_eq!(run(&lined), run(&k));
     }
 }

@@ -15,7 +15,7 @@ use super::{
     nest, tiles,
     whole::{Functions, Made, Over},
 };
-use crate::kernel::{InstKind, Kernel, Level, Val, collapse, turned};
+use crate::kernel::{InstKind, Kernel, Level, Val, collapse, many_lines, turned};
 
 /// Along a last axis of at least this extent a block is a part of one line; below, it is several lines.
 const LONG_LINE: usize = 512;
@@ -27,27 +27,6 @@ const FUNCTION_LINE: usize = 8;
 const WHOLE_LINE: usize = 4096;
 /// where there are at least so many.
 const WHOLE_LINES: usize = 16;
-/// Lines that follow each other along one axis, from which on another axis would do no better.
-const ENOUGH_LINES: usize = 8;
-
-/// The kernel with a longer axis before its last, if that one is short: a call takes all lines along it. The order of map
-/// points is free.
-fn many_lines(k: Kernel) -> Kernel {
-    let [ref outer @ .., lines, _] = k.map[..] else { return k };
-    let axis = outer.iter().rposition(|&n| n >= ENOUGH_LINES);
-    let Some(axis) = axis.filter(|_| lines < ENOUGH_LINES && k.reduce.is_empty()) else { return k };
-    let mut out = k;
-    let to = out.map.len() - 2;
-    out.map.swap(axis, to);
-    for i in &mut out.insts {
-        if let InstKind::Load { access, .. } | InstKind::Store { access, .. } = &mut i.kind {
-            access.strides.swap(axis, to);
-            access.bounds.iter_mut().for_each(|b| b.coefs.swap(axis, to));
-        }
-    }
-    out
-}
-
 /// How the loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
