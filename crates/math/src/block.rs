@@ -165,17 +165,36 @@ unsafe fn guarded_loop<A: Copy, P: Fn(A, A) -> bool + Copy, F: Fn(A, A) -> A + C
             std::slice::from_raw_parts(src[1].cast::<A>(), n),
         )
     };
-    for ((d, a), b) in d.chunks_mut(GUARDED).zip(a.chunks(GUARDED)).zip(b.chunks(GUARDED)) {
-        let mut all = true;
+    let ((d, d_rest), (a, a_rest), (b, b_rest)) =
+        (d.as_chunks_mut::<GUARDED>(), a.as_chunks::<GUARDED>(), b.as_chunks::<GUARDED>());
+    for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
+        guarded_part(d, a, b, fits, fast, slow);
+    }
+    guarded_part(d_rest, a_rest, b_rest, fits, fast, slow);
+}
+
+/// A part of [`guarded_loop`]. (As references these are known not to overlap, and lengths to be equal: vectors.)
+#[inline(always)]
+fn guarded_part<A: Copy>(
+    d: &mut [A],
+    a: &[A],
+    b: &[A],
+    fits: impl Fn(A, A) -> bool,
+    fast: impl Fn(A, A) -> A,
+    slow: impl Fn(A, A) -> A,
+) {
+    let (a, b) = (&a[..d.len()], &b[..d.len()]);
+    let mut all = true;
+    for i in 0..d.len() {
+        all &= fits(a[i], b[i]);
+    }
+    for i in 0..d.len() {
+        d[i] = fast(a[i], b[i]);
+    }
+    if !all {
         for i in 0..d.len() {
-            all &= fits(a[i], b[i]);
-            d[i] = fast(a[i], b[i]);
-        }
-        if !all {
-            for i in 0..d.len() {
-                if !fits(a[i], b[i]) {
-                    d[i] = slow(a[i], b[i]);
-                }
+            if !fits(a[i], b[i]) {
+                d[i] = slow(a[i], b[i]);
             }
         }
     }
@@ -268,6 +287,7 @@ pub mod f32 {
     prepared!(SIGMOID = sigmoid(x 0));
     prepared!(ERF = erf(x 0));
     prepared!(ERFC = erfc(x 0));
+    prepared!(ERFINV = erfinv(x 0));
     prepared!(POW = pow(x 0, y 1));
     prepared!(ATAN2 = atan2(x 0, y 1));
     prepared!(HYPOT = hypot(x 0, y 1));

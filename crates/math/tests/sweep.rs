@@ -110,6 +110,7 @@ fn roots() {
 fn error_functions() {
     check("erf", m::erf, d::erf, 2.0);
     check("erfc", m::erfc, d::erfc, 1.0);
+    check("erfinv", m::erfinv, d::erfinv, 1.0);
 }
 
 fn check2(name: &str, f: impl Fn(f32, f32) -> f32, g: impl Fn(f64, f64) -> f64, bound: f64) {

@@ -2,7 +2,7 @@
 
 use super::coefficients::{ERF_LARGE as L, ERF_SMALL as S};
 use super::exp::{MAGIC, exp2_poly, pow2i};
-use super::kernel64::exp_64;
+use super::kernel64::{exp_64, ln_64};
 
 /// Error function, at most 2 ULP, all in `f32`.
 ///
@@ -50,4 +50,25 @@ pub fn erfc(x: f32) -> f32 {
     let v = p * (d * inv) * exp_64(-a * a);
     let y = if x < 0.0 { 2.0 - v } else { v };
     y as f32
+}
+
+/// Inverse of [`erf`], at most 1 ULP: ±inf at ±1, NaN beyond.
+///
+/// A polynomial in w = -ln(1 - x²) up to 6, in its root beyond, in `f64`.
+///
+/// ```
+/// assert_eq!(gradus_math::f32::erfinv(0.0), 0.0);
+/// assert_eq!(gradus_math::f32::erfinv(-1.0), f32::NEG_INFINITY);
+/// ```
+#[inline(always)]
+pub fn erfinv(x: f32) -> f32 {
+    let a = x.abs() as f64;
+    let w = -ln_64((1.0 - a) * (1.0 + a));
+    let middle = poly!(w - 3.0;
+        1.623_542_010_392_715_8, 0.241_630_403_790_173_45, -0.005_738_166_673_979_439, -0.000_836_178_758_192_257_3, 0.000_195_102_296_401_999_38, -1.272_040_857_008_626_7e-5, -1.767_616_906_544_327_2e-6, 4.519_472_619_499_686e-7, -1.941_159_140_840_892_4e-8, -5.917_819_597_720_749e-9, 6.745_184_100_173_228e-10, 1.970_128_996_265_988_7e-11);
+    let tail = poly!(w.sqrt() - 3.3;
+        3.134_161_521_866_599_5, 1.005_769_161_865_477_2, 0.004_844_343_826_523_410_6, -0.003_293_916_700_628_339_2, 0.002_094_610_798_621_160_3, -0.001_412_970_291_037_283_8, 0.000_868_688_121_684_498_8, -0.000_361_659_578_426_922_9, -1.462_217_282_325_717_2e-5, 7.281_426_803_552_728e-5);
+    let y = (if w < 6.0 { middle } else { tail }) * x as f64;
+    let y = if a < 1.0 { y as f32 } else { f32::NAN };
+    if a == 1.0 { f32::INFINITY.copysign(x) } else { y }
 }

@@ -23,7 +23,7 @@ mod root;
 mod trig;
 
 pub use arc::{acos, asin, atan, atan2};
-pub use erf::{erf, erfc};
+pub use erf::{erf, erfc, erfinv};
 pub use exp::{exp, exp2, expm1, sigmoid, softplus};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
 pub use log::{ln, log1p, log2, log10};

@@ -124,7 +124,8 @@ pub fn sigmoid(x: f64) -> f64 {
 /// ```
 /// assert_eq!(gradus_math::f64::softplus(1000.0), 1000.0);
 /// ```
+#[inline(always)]
 pub fn softplus(x: f64) -> f64 {
     let m = if x < 0.0 { 0.0 } else { x };
-    m + (-x.abs()).exp().ln_1p()
+    m + super::log1p(super::exp(-x.abs()))
 }
