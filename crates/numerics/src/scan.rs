@@ -60,49 +60,47 @@ pub fn cumprod<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
     scan(l, x, out, T::Acc::ONE, T::Acc::mul);
 }
 
-/// Cumulative extremum: `better(new, old)` says that the new element takes over.
-fn extremum<T: Order>(l: Lanes, x: &[T], values: &mut [T], indices: &mut [i64], better: impl Fn(T, T) -> bool + Sync) {
-    debug_assert!(values.len() == l.len());
+/// Where a cumulative extremum is: `better(new, old)` says that the new element takes over.
+fn extremum<T: Order>(l: Lanes, x: &[T], indices: &mut [i64], better: impl Fn(T, T) -> bool + Sync) {
+    // NaN takes over and, being compared false, stays; a later NaN moves the index.
+    let step = |at: i64, new: T, (best, old): (i64, T)| {
+        let takes = new.is_nan() | better(new, old);
+        (if takes { at } else { best }, if takes { new } else { old })
+    };
     for_blocks(l, x, indices, |x, indices| {
-        for j in 0..l.inner {
-            let mut best = 0;
-            for i in 0..l.n {
-                let (new, old) = (x[i * l.inner + j], x[best * l.inner + j]);
-                // NaN takes over and, being compared false, stays; a later NaN moves the index.
-                if new.is_nan() || better(new, old) {
-                    best = i;
-                }
-                indices[i * l.inner + j] = best as i64;
+        if l.inner == 1 {
+            let mut best = (0, x[0]);
+            for ((at, &new), index) in (0..).zip(x).zip(indices) {
+                best = step(at, new, best);
+                *index = best.0;
+            }
+            return;
+        }
+        let mut best: Vec<(i64, T)> = x[..l.inner].iter().map(|&x| (0, x)).collect();
+        for ((at, x), indices) in (0..).zip(x.chunks_exact(l.inner)).zip(indices.chunks_exact_mut(l.inner)) {
+            for ((&new, index), best) in x.iter().zip(indices).zip(&mut best) {
+                *best = step(at, new, *best);
+                *index = best.0;
             }
         }
     });
-    let size = l.n * l.inner;
-    if size > 0 {
-        for ((values, indices), x) in
-            values.chunks_exact_mut(size).zip(indices.chunks_exact(size)).zip(x.chunks_exact(size))
-        {
-            for (p, (value, &index)) in values.iter_mut().zip(indices).enumerate() {
-                *value = x[index as usize * l.inner + p % l.inner];
-            }
-        }
-    }
 }
 
-/// Cumulative maximum and where it was: the last position among equals, NaN above all.
+/// Where the cumulative maximum was: the last position among equals, NaN above all.
 ///
 /// ```
 /// use gradus_numerics::{Lanes, scan::cummax};
-/// let (mut v, mut i) = ([0.0; 4], [0; 4]);
-/// cummax(Lanes::rows(1, 4), &[1.0, 3.0, 2.0, 3.0], &mut v, &mut i);
-/// assert_eq!((v, i), ([1.0, 3.0, 3.0, 3.0], [0, 1, 1, 3]));
+/// let mut i = [0; 4];
+/// cummax(Lanes::rows(1, 4), &[1.0, 3.0, 2.0, 3.0], &mut i);
+/// assert_eq!(i, [0, 1, 1, 3]);
 /// ```
-pub fn cummax<T: Order>(l: Lanes, x: &[T], values: &mut [T], indices: &mut [i64]) {
-    extremum(l, x, values, indices, |new, old| new >= old);
+pub fn cummax<T: Order>(l: Lanes, x: &[T], indices: &mut [i64]) {
+    extremum(l, x, indices, |new, old| new >= old);
 }
 
-/// Cumulative minimum and where it was: the last position among equals; NaN takes over.
-pub fn cummin<T: Order>(l: Lanes, x: &[T], values: &mut [T], indices: &mut [i64]) {
-    extremum(l, x, values, indices, |new, old| new <= old);
+/// Where the cumulative minimum was: the last position among equals; NaN takes over.
+pub fn cummin<T: Order>(l: Lanes, x: &[T], indices: &mut [i64]) {
+    extremum(l, x, indices, |new, old| new <= old);
 }
 
 /// An accumulator with `log(exp(a) + exp(b))`.

@@ -33,9 +33,9 @@ proptest! {
     fn extrema_match(seed: u64, l in shape()) {
         let x = Random(seed).ties(l.len());
         for largest in [true, false] {
-            let (mut values, mut indices) = (vec![0.0; l.len()], vec![0; l.len()]);
-            (if largest { cummax } else { cummin })(l, &x, &mut values, &mut indices);
-            for ((x, values), indices) in lanes(l, &x).iter().zip(lanes(l, &values)).zip(lanes(l, &indices)) {
+            let mut indices = vec![0; l.len()];
+            (if largest { cummax } else { cummin })(l, &x, &mut indices);
+            for (x, indices) in lanes(l, &x).iter().zip(lanes(l, &indices)) {
                 for i in 0..l.n {
                     let seen = &x[..=i];
                     // By definition: the last NaN, else the last of the extreme elements.
@@ -44,7 +44,6 @@ proptest! {
                         seen.iter().rposition(|x| Some(*x) == best).unwrap()
                     });
                     prop_assert_eq!(indices[i] as usize, expected);
-                    prop_assert_eq!(values[i].to_bits(), x[expected].to_bits());
                 }
             }
         }
@@ -89,9 +88,9 @@ fn threads_do_not_change_a_bit() {
     let l = Lanes { outer: 300, n: 50, inner: 7 };
     let x = Random(5).f32s(l.len());
     same_on_any_threads(|| {
-        let (mut out, mut values, mut indices) = (x.clone(), x.clone(), vec![0; x.len()]);
+        let (mut out, mut indices) = (x.clone(), vec![0; x.len()]);
         cumsum(l, &x, &mut out);
-        cummax(l, &x, &mut values, &mut indices);
-        (bits(&out), bits(&values), indices)
+        cummax(l, &x, &mut indices);
+        (bits(&out), indices)
     });
 }

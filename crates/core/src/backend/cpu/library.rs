@@ -134,8 +134,8 @@ fn scan_op<T: LibraryElement>(op: ScanOp, axis: usize, x: &Array<'_>, out: &mut 
     match op {
         ScanOp::Sum => scan::cumsum(l, xs, out_of(out)),
         ScanOp::Prod => scan::cumprod(l, xs, out_of(out)),
-        ScanOp::ArgMax => scan::cummax(l, xs, &mut xs.to_vec(), out_of(out)),
-        ScanOp::ArgMin => scan::cummin(l, xs, &mut xs.to_vec(), out_of(out)),
+        ScanOp::ArgMax => scan::cummax(l, xs, out_of(out)),
+        ScanOp::ArgMin => scan::cummin(l, xs, out_of(out)),
         ScanOp::LogSumExp => {
             if !T::logcumsumexp(l, xs, out_of(out)) {
                 return Err(Error::dtype("logcumsumexp", &[x.dtype], format!("needs floats, not {}", x.dtype)));
