@@ -226,6 +226,47 @@ pub const fn guarded2<A: Copy, P: Fn(A, A) -> bool + Copy, F: Fn(A, A) -> A + Co
     Block { avx512: guarded_wide::<A, P, F, S>, avx2: guarded_mid::<A, P, F, S>, base: guarded_loop::<A, P, F, S> }
 }
 
+#[inline(always)]
+unsafe fn guarded1_loop<A: Copy, P: Fn(A) -> bool + Copy, F: Fn(A) -> A + Copy, S: Fn(A) -> A + Copy>(
+    dst: *mut u8,
+    src: [*const u8; 3],
+    n: usize,
+) {
+    let (fits, fast, slow) = (the::<P>(), the::<F>(), the::<S>());
+    // SAFETY: the caller of a BlockFn promises n valid elements of these types, and no overlap.
+    let (d, a) = unsafe {
+        (std::slice::from_raw_parts_mut(dst.cast::<A>(), n), std::slice::from_raw_parts(src[0].cast::<A>(), n))
+    };
+    for (d, a) in d.chunks_mut(GUARDED).zip(a.chunks(GUARDED)) {
+        guarded_part(d, a, a, |a, _| fits(a), |a, _| fast(a), |a, _| slow(a));
+    }
+}
+
+macro_rules! guarded1_version {
+    ($name:ident, $feature:literal) => {
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = $feature))]
+        unsafe fn $name<A: Copy, P: Fn(A) -> bool + Copy, F: Fn(A) -> A + Copy, S: Fn(A) -> A + Copy>(
+            d: *mut u8,
+            s: [*const u8; 3],
+            n: usize,
+        ) {
+            // SAFETY: the same contract; the ISA was detected before this version was chosen.
+            unsafe { guarded1_loop::<A, P, F, S>(d, s, n) }
+        }
+    };
+}
+guarded1_version!(guarded1_wide, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
+guarded1_version!(guarded1_mid, "avx2,fma");
+
+/// As [`guarded2`], for a function of one number.
+pub const fn guarded1<A: Copy, P: Fn(A) -> bool + Copy, F: Fn(A) -> A + Copy, S: Fn(A) -> A + Copy>(
+    _: P,
+    _: F,
+    _: S,
+) -> Block {
+    Block { avx512: guarded1_wide::<A, P, F, S>, avx2: guarded1_mid::<A, P, F, S>, base: guarded1_loop::<A, P, F, S> }
+}
+
 macro_rules! prepared {
     ($name:ident = $f:ident($($x:ident $k:tt),*)) => {
         #[doc = concat!("[`crate::f32::", stringify!($f), "`] over a block.")]

@@ -41,5 +41,8 @@ fn branchless_doubles() {
     check("ln", m::ln, f64::ln, 1.0);
     check("log1p", m::log1p, f64::ln_1p, 2.0);
     check("erf", m::erf, libm::erf, 2.0);
+    let near = |x: f64| if m::is_small_angle(x) { x } else { 0.5 };
+    check("sin", |x| m::sin_near(near(x)), |x| near(x).sin(), 1.0);
+    check("cos", |x| m::cos_near(near(x)), |x| near(x).cos(), 1.0);
     check("sigmoid", m::sigmoid, |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }, 3.0);
 }

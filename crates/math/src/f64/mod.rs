@@ -15,6 +15,7 @@ mod log;
 mod modulo;
 mod normal;
 mod polygamma;
+mod trig;
 mod zeta;
 
 pub use bessel::{bessel_j0, bessel_j1, bessel_y0, bessel_y1, i0, i0e, i1, i1e};
@@ -28,4 +29,5 @@ pub use log::{ln, log1p};
 pub use modulo::{fmod, gcd, lcm, remainder, round_half_even};
 pub use normal::{log_ndtr, ndtr, ndtri};
 pub use polygamma::{digamma, polygamma, trigamma};
+pub use trig::{cos_near, is_small_angle, sin_near};
 pub use zeta::{riemann_zeta, zeta};

@@ -1,8 +1,11 @@
 //! Trigonometric and hyperbolic functions and their inverses.
 
 use super::{Ewise, Kind::*, Vjp};
-use crate::op::block::{plain1, plain2};
-use gradus_math::block::f32 as loops;
+use crate::op::block::{guarded1, plain1, plain2};
+use gradus_math::{
+    block::f32 as loops,
+    f64::{cos_near, is_small_angle, sin_near},
+};
 
 pub(super) static ROWS: &[&Ewise] =
     &[&SIN, &COS, &TAN, &ASIN, &ACOS, &ATAN, &SINH, &COSH, &ASINH, &ACOSH, &ATANH, &ATAN2, &HYPOT];
@@ -14,7 +17,7 @@ pub static SIN: Ewise = Ewise {
     kind: Float,
     domain: (-4.0, 4.0),
     f32: Some(loops::SIN),
-    f64: Some(plain1(f64::sin)),
+    f64: Some(guarded1(is_small_angle, sin_near, f64::sin)),
     i64: None,
     bool: None,
     c: "sin({0})",
@@ -31,7 +34,7 @@ pub static COS: Ewise = Ewise {
     kind: Float,
     domain: (-4.0, 4.0),
     f32: Some(loops::COS),
-    f64: Some(plain1(f64::cos)),
+    f64: Some(guarded1(is_small_angle, cos_near, f64::cos)),
     i64: None,
     bool: None,
     c: "cos({0})",
