@@ -2,7 +2,7 @@
 
 use super::{Ewise, Kind::*, Vjp};
 use crate::Tensor;
-use crate::op::block::{guarded2, plain1, plain2};
+use crate::op::block::{guarded2, plain1, plain2, unary};
 use gradus_math::block::f32 as loops;
 use gradus_math::f64 as special;
 
@@ -46,7 +46,7 @@ pub static ERF: Ewise = Ewise {
     kind: Float,
     domain: (-2.0, 2.0),
     f32: Some(loops::ERF),
-    f64: Some(plain1(special::erf)),
+    f64: Some(unary(special::erf)),
     i64: None,
     bool: None,
     c: "erf({0})",
@@ -79,7 +79,7 @@ pub static ERFINV: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-0.8, 0.8),
-    f32: Some(plain1(|a: f32| special::erfinv(a as f64) as f32)),
+    f32: Some(loops::ERFINV),
     f64: Some(plain1(special::erfinv)),
     i64: None,
     bool: None,
