@@ -84,6 +84,8 @@ pub const FIRST_PLACE: usize = 2;
 /// There is none.
 #[derive(Debug)]
 pub struct Whole {
+    /// Whether its lanes have 64 bits.
+    pub wide: bool,
     /// Where its pointers begin.
     pub places: Vec<Place>,
     /// What a row is.
@@ -105,7 +107,7 @@ impl Whole {
 
     /// # Safety
     /// There is no function to run.
-    pub unsafe fn call(&self, _: &mut [usize; POINTERS], _: impl Fn(Val) -> u32, _: usize) {}
+    pub unsafe fn call(&self, _: &mut [usize; POINTERS], _: impl Fn(Val) -> u64, _: usize) {}
 }
 
 /// What a compiler of functions would know.

@@ -116,6 +116,11 @@ impl<'a> Walk<'a> {
         Walk { access, dims, first, index, start, values, done: 0, n }
     }
 
+    /// Elements a step of all its runs.
+    pub fn step(&self) -> isize {
+        self.dims.len().checked_sub(1).map_or(0, |last| self.access.strides[self.first + last])
+    }
+
     /// The next run, and its place in the block.
     #[inline(always)]
     pub fn next(&mut self) -> Option<(Run, usize)> {
@@ -148,17 +153,44 @@ impl<'a> Walk<'a> {
             // To the beginning of the next line; an axis that is through goes back to its own.
             self.shift(axis, -(along as isize));
             self.index[last] = 0;
-            for d in (0..last).rev() {
-                self.index[d] += 1;
-                self.shift(self.first + d, 1);
-                if self.index[d] < self.dims[d] {
-                    break;
-                }
-                self.index[d] = 0;
-                self.shift(self.first + d, -(self.dims[d] as isize));
-            }
+            self.on(last, 1);
         }
         Some((run, done))
+    }
+
+    /// So many steps on along the axis before this one, and what follows for those before it.
+    #[inline(always)]
+    fn on(&mut self, axis: usize, mut by: usize) {
+        for d in (0..axis).rev() {
+            self.index[d] += by;
+            self.shift(self.first + d, by as isize);
+            if self.index[d] < self.dims[d] {
+                break;
+            }
+            self.index[d] -= self.dims[d];
+            self.shift(self.first + d, -(self.dims[d] as isize));
+            by = 1;
+        }
+    }
+
+    /// The next lines of one length, where there are no bounds: the first as a run, its place in the block, how many there
+    /// are, and elements from one to the next.
+    #[inline(always)]
+    pub fn next_lines(&mut self) -> Option<(Run, usize, usize, isize)> {
+        let (run, at) = self.next()?;
+        let one = Some((run, at, 1, 0));
+        let [.., lines, line] = *self.dims else { return one };
+        let last = self.dims.len() - 1;
+        let (here, left) = (self.index[last - 1], (self.n - self.done) / line.max(1));
+        if run.len < line || here == 0 || left == 0 {
+            return one;
+        }
+        let more = left.min(lines - here);
+        self.done += more * line;
+        if self.done < self.n {
+            self.on(last, more);
+        }
+        Some((run, at, 1 + more, self.access.strides[self.first + last - 1]))
     }
 
     #[inline(always)]

@@ -86,9 +86,61 @@ by_width! {
 unsafe fn load_block_any(dtype: DType, base: *const u8, access: &Access, at: Stand<'_>, n: usize, dst: *mut u8) {
     let size = dtype.compute().size();
     let mut walk = Walk::new(access, at.k, at.map, at.reduce, at.block, n);
+    let as_they_are = dtype == dtype.compute() && dtype != DType::Bool && access.bounds.is_empty();
+    if as_they_are && walk.step() == 1 {
+        while let Some((run, i, count, apart)) = walk.next_lines() {
+            // SAFETY: passed on.
+            unsafe {
+                let from = base.offset(run.start * size as isize);
+                lines(from, dst.add(i * size), run.len * size, count, apart * size as isize);
+            }
+        }
+        return;
+    }
     while let Some((run, i)) = walk.next() {
         // SAFETY: passed on.
         unsafe { load_any(dtype, base, run, dst.add(i * size)) };
+    }
+}
+
+/// Copies `count` lines of so many bytes, `apart` bytes from one to the next, to where they follow each other.
+///
+/// # Safety
+/// Both hold so many lines and do not overlap.
+#[inline(always)]
+unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize, count: usize, apart: isize) {
+    #[cfg(target_arch = "x86_64")]
+    if crate::op::block::Isa::detect() == crate::op::block::Isa::Avx512 {
+        // SAFETY: the caller's promise, and the CPU has what it takes.
+        return unsafe { lines_wide(from, to, bytes, count, apart) };
+    }
+    for l in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from.offset(l as isize * apart), to.add(l * bytes), bytes) };
+    }
+}
+
+/// Lines of a few vectors: calls would take as long again.
+///
+/// # Safety
+/// As [`lines`]; the CPU has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn lines_wide(from: *const u8, to: *mut u8, bytes: usize, count: usize, apart: isize) {
+    use std::arch::x86_64::{
+        _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_storeu_si512,
+    };
+    let (whole, mask) = (bytes & !63, (1u64 << (bytes % 64)) - 1);
+    for l in 0..count {
+        // SAFETY: the caller's promise; bytes outside the mask are neither read nor written.
+        unsafe {
+            let (from, to) = (from.offset(l as isize * apart), to.add(l * bytes));
+            for at in (0..whole).step_by(64) {
+                _mm512_storeu_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast()));
+            }
+            let rest = _mm512_maskz_loadu_epi8(mask, from.add(whole).cast());
+            _mm512_mask_storeu_epi8(to.add(whole).cast(), mask, rest);
+        }
     }
 }
 

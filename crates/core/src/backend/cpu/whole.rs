@@ -8,7 +8,10 @@ use super::{
     program::{Pass, Program, Style},
     reduce::Parts,
 };
-use crate::kernel::{InstKind, Kernel, Val};
+use crate::{
+    DType,
+    kernel::{InstKind, Kernel, Val},
+};
 
 /// What a function takes for a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,8 +234,15 @@ impl Task<'_> {
         };
         let mut table = [0; jit::POINTERS];
         w.places.iter().zip(&mut table[jit::FIRST_PLACE..]).for_each(|(place, to)| *to = at(place));
-        // SAFETY: a value's register holds at least one number.
-        let number = |v: Val| unsafe { *(m.ptr[v] as *const u32) };
+        // SAFETY: a value's register holds at least one number of its type.
+        let number = |v: Val| unsafe {
+            match p.kernel.insts[v].dtype.compute() {
+                DType::F32 if w.wide => (*(m.ptr[v] as *const f32) as f64).to_bits(),
+                DType::Bool => *(m.ptr[v] as *const u8) as u64,
+                _ if w.wide => *(m.ptr[v] as *const u64),
+                _ => *(m.ptr[v] as *const u32) as u64,
+            }
+        };
         // SAFETY: the caller's promise.
         unsafe { w.call(&mut table, number, count) };
     }

@@ -1,4 +1,4 @@
-//! Straight-line code over vectors of 16 floats (and masks), in SSA form.
+//! Straight-line code over vectors of 16 lanes, or of 8 wide ones (and masks), in SSA form.
 
 use super::asm::{self, Op};
 use crate::op::ReduceOp;
@@ -15,12 +15,12 @@ pub enum Vop {
     InWhere(usize, V),
     /// One number for the whole loop: its place among those given with each run.
     Invariant(usize),
-    /// Sixteen bools at a pointer of the table, as a mask.
+    /// Bools at a pointer of the table, as a mask.
     InMask(usize),
     /// The number at a pointer of the table, for all lanes.
     At(usize),
     /// A number, by its bits.
-    Const(u32),
+    Const(u64),
     /// Two operands.
     Two(Arith, V, V),
     /// Square root.
@@ -31,8 +31,12 @@ pub enum Vop {
     Widen(Form, usize),
     /// Integers as floats.
     ToFloat(V),
+    /// Floats as integers, cut off; what does not fit is the least integer.
+    ToInteger(V),
     /// Rounded to what 16 bits of half precision hold.
     Halve(V),
+    /// Wide lanes rounded to what 32 bits hold.
+    Single(V),
     /// Rounded to whole numbers, by Intel's number of the way.
     Round(u8, V),
     /// Shifted bits.
@@ -59,7 +63,7 @@ pub enum Vop {
     OutOne(usize, u8, V),
     /// Writes one number to its place among those given with each run.
     Keep(usize, V),
-    /// Adds to (or takes the larger or smaller of) sixteen lanes of an accumulator: a
+    /// Adds to (or takes the larger or smaller of) the lanes of an accumulator: a
     /// pointer of the table, or in whole rows the place of the result among the numbers.
     Fold(Folding, usize, V),
 }
@@ -96,6 +100,10 @@ impl Vop {
 pub enum Form {
     /// Floats of half precision.
     Half,
+    /// Floats of 32 bits, in wide code.
+    Single,
+    /// Integers of 32 bits, in wide code.
+    Ints,
     /// Words; with their signs.
     Words(bool),
     /// Bytes; with their signs.
@@ -159,6 +167,10 @@ pub enum Arith {
     MinI,
     /// Integers.
     MaxI,
+    /// Bits to the left, by a count a lane.
+    ShiftLeft,
+    /// Bits to the right with the sign, by a count a lane.
+    ShiftRight,
     /// The first times two to the power of the second (a whole number), rounded once.
     Scale,
 }
@@ -174,6 +186,10 @@ pub enum Folding {
     Max,
     /// The smaller; a NaN stays.
     Min,
+    /// Sum of integers.
+    SumI,
+    /// Product of integers.
+    ProdI,
     /// The larger integer.
     MaxI,
     /// The smaller integer.
@@ -192,23 +208,27 @@ impl Folding {
     }
 
     /// The same for integers, where lanes hold them.
-    pub fn of_integers(op: ReduceOp) -> Option<Folding> {
+    pub fn of_integers(op: ReduceOp) -> Folding {
         match op {
-            ReduceOp::Max => Some(Folding::MaxI),
-            ReduceOp::Min => Some(Folding::MinI),
-            ReduceOp::Sum | ReduceOp::Prod => None,
+            ReduceOp::Sum => Folding::SumI,
+            ReduceOp::Prod => Folding::ProdI,
+            ReduceOp::Max => Folding::MaxI,
+            ReduceOp::Min => Folding::MinI,
         }
     }
 
     /// The bits that accumulators begin with.
-    pub fn start(self) -> u32 {
+    pub fn start(self, wide: bool) -> u64 {
         match self {
-            Folding::Sum => 0,
-            Folding::Prod => 1f32.to_bits(),
-            Folding::Max => f32::NEG_INFINITY.to_bits(),
-            Folding::Min => f32::INFINITY.to_bits(),
-            Folding::MaxI => i32::MIN as u32,
-            Folding::MinI => i32::MAX as u32,
+            Folding::Sum | Folding::SumI => 0,
+            Folding::Prod => number(1.0, wide),
+            Folding::ProdI => 1,
+            Folding::Max => number(f64::NEG_INFINITY, wide),
+            Folding::Min => number(f64::INFINITY, wide),
+            Folding::MaxI if wide => i64::MIN as u64,
+            Folding::MinI if wide => i64::MAX as u64,
+            Folding::MaxI => i32::MIN as u32 as u64,
+            Folding::MinI => i32::MAX as u64,
         }
     }
 }
@@ -226,11 +246,13 @@ impl Arith {
             Arith::And => asm::AND,
             Arith::Or => asm::OR,
             Arith::Xor => asm::XOR,
-            Arith::AddI => asm::ADD_I32,
-            Arith::SubI => asm::SUB_I32,
-            Arith::MulI => asm::MUL_I32,
-            Arith::MinI => asm::MIN_I32,
-            Arith::MaxI => asm::MAX_I32,
+            Arith::AddI => asm::ADD_I,
+            Arith::SubI => asm::SUB_I,
+            Arith::MulI => asm::MUL_I,
+            Arith::MinI => asm::MIN_I,
+            Arith::MaxI => asm::MAX_I,
+            Arith::ShiftLeft => asm::SHIFT_LEFT,
+            Arith::ShiftRight => asm::SHIFT_RIGHT,
             Arith::Scale => asm::SCALE,
         }
     }
@@ -245,6 +267,13 @@ pub struct Body {
     pub pointers: usize,
     /// Numbers given with each run.
     pub invariants: usize,
+    /// Whether lanes have 64 bits, not 32.
+    pub wide: bool,
+}
+
+/// The bits of a number in a lane.
+fn number(x: f64, wide: bool) -> u64 {
+    if wide { x.to_bits() } else { (x as f32).to_bits() as u64 }
 }
 
 impl Body {
@@ -259,9 +288,29 @@ impl Body {
         self.ops.len() - 1
     }
 
+    /// A body with lanes of 64 or 32 bits.
+    pub fn new(wide: bool) -> Body {
+        Body { wide, ..Body::default() }
+    }
+
     /// A number.
-    pub fn number(&mut self, x: f32) -> V {
-        self.push(Vop::Const(x.to_bits()))
+    pub fn number(&mut self, x: impl Into<f64>) -> V {
+        self.push(Vop::Const(number(x.into(), self.wide)))
+    }
+
+    /// The bits of an integer in a lane.
+    pub fn bits(&mut self, x: i64) -> V {
+        self.push(Vop::Const(if self.wide { x as u64 } else { x as u32 as u64 }))
+    }
+
+    /// The bit of the sign.
+    pub fn sign(&mut self) -> V {
+        self.bits(if self.wide { i64::MIN } else { i32::MIN as i64 })
+    }
+
+    /// All bits but that of the sign.
+    pub fn magnitude(&mut self) -> V {
+        self.bits(if self.wide { i64::MAX } else { i32::MAX as i64 })
     }
 
     /// An operation of two.
@@ -299,7 +348,9 @@ impl Body {
             Vop::Sqrt(a)
             | Vop::InWhere(_, a)
             | Vop::ToFloat(a)
+            | Vop::ToInteger(a)
             | Vop::Halve(a)
+            | Vop::Single(a)
             | Vop::Round(_, a)
             | Vop::Shift(_, a, _)
             | Vop::Out(_, a)

@@ -1,6 +1,6 @@
 //! From a list of vector operations to a loop.
 //!
-//! [`assemble`] writes a loop that runs a body for four vectors a turn, and the rest under a mask. Constants and
+//! [`assemble`] writes a loop that runs a body for 64 elements a turn, and the rest under a mask. Constants and
 //! loop-invariant operands are put into registers before the loop while there are any left. The order of everything that
 //! rounds is the order of the kernel, so the bits are those of the interpreter.
 
@@ -12,7 +12,7 @@ use super::{
 
 /// Assembles the loop, and its constants: the table's last pointer is to those, followed by the invariants. None if it
 /// needs more registers than there are.
-pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u32>)> {
+pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u64>)> {
     if body.pointers + 1 > MOST_POINTERS {
         return None;
     }
@@ -33,7 +33,7 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u32>)> {
     w.asm.compare_offset();
     let skip = w.asm.jump(0x83);
     let start = w.asm.code.len();
-    for slot in 0..4 {
+    for slot in 0..w.asm.slots() {
         w.slot(slot, false)?;
     }
     w.asm.advance(64);
@@ -41,7 +41,7 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u32>)> {
     w.asm.jump_back(0x82, start);
     w.asm.land(skip);
     let mut ends = vec![];
-    for slot in 0..4 {
+    for slot in 0..w.asm.slots() {
         w.asm.test_mask();
         ends.push(w.asm.jump(0x84));
         w.asm.next_mask();
@@ -65,7 +65,7 @@ fn accumulators(w: &mut Writer<'_>, body: &Body, how: asm::Op) -> Option<()> {
     for (i, first) in w.accumulators.clone() {
         let Vop::Fold(_, p, _) = body.ops[i] else { return None };
         let p = w.pointer(p);
-        for slot in 0..4 {
+        for slot in 0..w.asm.slots() {
             w.asm.op(how, first + slot, 0, Rm::Stream(p, slot), Under::All);
         }
     }

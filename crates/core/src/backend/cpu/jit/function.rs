@@ -10,7 +10,9 @@ use crate::{
 pub struct Whole {
     pub(super) sealed: memory::Sealed,
     /// Room for numbers, then the constants.
-    pub(super) pool: Vec<u32>,
+    pub(super) pool: Vec<u64>,
+    /// Whether its lanes have 64 bits.
+    pub wide: bool,
     /// Where its pointers begin.
     pub places: Vec<Place>,
     /// Numbers that it is given: their places in the pool, the values, and what they are.
@@ -68,16 +70,30 @@ impl Whole {
     ///
     /// # Safety
     /// All addresses are good for the elements of so many rows.
-    pub unsafe fn call(&self, table: &mut [usize; POINTERS], number: impl Fn(Val) -> u32, count: usize) {
-        let mut pool = [0u32; NUMBERS];
-        pool[..self.pool.len()].copy_from_slice(&self.pool);
+    pub unsafe fn call(&self, table: &mut [usize; POINTERS], number: impl Fn(Val) -> u64, count: usize) {
+        let mut pool = [0u64; NUMBERS];
+        for (n, &bits) in self.pool.iter().enumerate() {
+            self.put(&mut pool, n, bits);
+        }
         for &(n, v, kind) in &self.given {
             let x = number(v);
-            pool[n] = if kind == Given::Position && x == i64::MAX as u32 { NOWHERE } else { x };
+            let nowhere = kind == Given::Position && x as u32 == i64::MAX as u32;
+            self.put(&mut pool, n, if nowhere { NOWHERE as u64 } else { x });
         }
         table[sections::POOL] = pool.as_mut_ptr() as usize;
-        table[sections::MASK] = sections::mask(self.n);
+        table[sections::MASK] = sections::mask(self.n, if self.wide { 8 } else { 16 });
         // SAFETY: the caller's promise; the function writes to its table and pool, which are borrowed mutably.
         unsafe { (self.sealed.code())(table.as_mut_ptr(), count, 0) };
+    }
+
+    /// Sets a number of a pool: they lie as close as lanes are wide.
+    #[inline]
+    fn put(&self, pool: &mut [u64; NUMBERS], n: usize, bits: u64) {
+        if self.wide {
+            pool[n] = bits;
+        } else {
+            let shift = n % 2 * 32;
+            pool[n / 2] = pool[n / 2] & !(0xffff_ffff << shift) | (bits & 0xffff_ffff) << shift;
+        }
     }
 }

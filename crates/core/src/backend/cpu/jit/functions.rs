@@ -1,19 +1,20 @@
 //! The elementwise rows that a loop can hold, as vector operations: the same operations in the same order as the scalar
 //! functions of `gradus-math`, so the same bits. A test compares them over all kinds of floats.
 
-use super::body::{Arith, Body, Direction, V, Vop};
-use crate::op::ReduceOp;
+use super::{
+    body::{Arith, Body, Direction, Folding, V, Vop},
+    doubles,
+};
 use gradus_math::f32::coefficients as co;
 
-const LT: u8 = 0x11;
-const LE: u8 = 0x12;
-const GT: u8 = 0x1e;
-const GE: u8 = 0x1d;
-const EQ: u8 = 0;
+pub(super) const LT: u8 = 0x11;
+pub(super) const LE: u8 = 0x12;
+pub(super) const GT: u8 = 0x1e;
+pub(super) const GE: u8 = 0x1d;
+pub(super) const EQ: u8 = 0;
 /// Not equal, or not comparable.
 pub const NE: u8 = 4;
 const UNORDERED: u8 = 3;
-const SIGN: u32 = 0x8000_0000;
 
 /// A row on these operands; none if a loop cannot hold it.
 pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
@@ -25,7 +26,7 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "mul" => two(b, Arith::Mul),
         "div" => two(b, Arith::Div),
         "neg" => {
-            let sign = b.push(Vop::Const(SIGN));
+            let sign = b.sign();
             b.two(Arith::Xor, x[0], sign)
         }
         "abs" => abs(b, x[0]),
@@ -58,6 +59,7 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "gt" => compare(b, GT),
         "ge" => compare(b, GE),
         "where" => b.push(Vop::Select(x[0], x[1], x[2])),
+        _ if b.wide => return doubles::row(b, name, x),
         "exp" => exp(b, x[0]),
         "sigmoid" => sigmoid(b, x[0]),
         "tanh" => tanh(b, x[0]),
@@ -68,19 +70,17 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
     })
 }
 
-/// Whether [`row`] knows a name.
-#[cfg(test)]
-pub fn knows(name: &str) -> bool {
-    row(&mut Body::default(), name, &[0, 0, 0]).is_some()
-}
-
 /// One more element for an accumulator.
-pub fn fold(b: &mut Body, op: ReduceOp, acc: V, x: V) -> V {
-    match op {
-        ReduceOp::Sum => b.two(Arith::Add, acc, x),
-        ReduceOp::Prod => b.two(Arith::Mul, acc, x),
-        ReduceOp::Max => extreme(b, Arith::Max, acc, x),
-        ReduceOp::Min => extreme(b, Arith::Min, acc, x),
+pub fn fold(b: &mut Body, how: Folding, acc: V, x: V) -> V {
+    match how {
+        Folding::Sum => b.two(Arith::Add, acc, x),
+        Folding::Prod => b.two(Arith::Mul, acc, x),
+        Folding::Max => extreme(b, Arith::Max, acc, x),
+        Folding::Min => extreme(b, Arith::Min, acc, x),
+        Folding::SumI => b.two(Arith::AddI, acc, x),
+        Folding::ProdI => b.two(Arith::MulI, acc, x),
+        Folding::MaxI => b.two(Arith::MaxI, acc, x),
+        Folding::MinI => b.two(Arith::MinI, acc, x),
     }
 }
 
@@ -95,12 +95,12 @@ pub fn is_nan(b: &mut Body, x: V) -> V {
     b.push(Vop::Compare(UNORDERED, x, x))
 }
 
-fn abs(b: &mut Body, x: V) -> V {
-    let rest = b.push(Vop::Const(!SIGN));
+pub(super) fn abs(b: &mut Body, x: V) -> V {
+    let rest = b.magnitude();
     b.two(Arith::And, x, rest)
 }
 
-fn poly(b: &mut Body, x: V, c: &[f32]) -> V {
+pub(super) fn poly<T: Into<f64> + Copy>(b: &mut Body, x: V, c: &[T]) -> V {
     let mut q = b.number(c[c.len() - 1]);
     for &k in c[..c.len() - 1].iter().rev() {
         let k = b.number(k);
@@ -135,7 +135,7 @@ fn exp(b: &mut Body, x: V) -> V {
 }
 
 fn sigmoid(b: &mut Body, x: V) -> V {
-    let (sign, zero, one) = (b.push(Vop::Const(SIGN)), b.number(0.0), b.number(1.0));
+    let (sign, zero, one) = (b.sign(), b.number(0.0), b.number(1.0));
     let minus = b.two(Arith::Or, x, sign);
     let e = exp(b, minus);
     let m = b.push(Vop::Compare(LT, x, zero));
@@ -175,8 +175,8 @@ fn power_of_two(b: &mut Body, k: V) -> V {
 }
 
 /// The magnitude of one, the sign of the other.
-fn copysign(b: &mut Body, y: V, x: V) -> V {
-    let (sign, rest) = (b.push(Vop::Const(SIGN)), b.push(Vop::Const(!SIGN)));
+pub(super) fn copysign(b: &mut Body, y: V, x: V) -> V {
+    let (sign, rest) = (b.sign(), b.magnitude());
     let (magnitude, sign) = (b.two(Arith::And, y, rest), b.two(Arith::And, x, sign));
     b.two(Arith::Or, magnitude, sign)
 }
@@ -243,7 +243,7 @@ fn erf(b: &mut Body, x: V) -> V {
     let p = poly(b, c, &co::ERF_LARGE);
     let k = b.two(Arith::Sub, magic, p);
     let n = b.two(Arith::Sub, k, magic);
-    let sign = b.push(Vop::Const(SIGN));
+    let sign = b.sign();
     let minus = b.two(Arith::Xor, p, sign);
     let r = b.two(Arith::Sub, minus, n);
     let q = poly(b, r, &co::EXP2);

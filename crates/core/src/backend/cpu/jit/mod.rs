@@ -11,6 +11,7 @@
 mod asm;
 mod body;
 mod build;
+mod doubles;
 mod function;
 mod functions;
 mod memory;
@@ -176,10 +177,10 @@ impl Context<'_> {
             Micro::Call { v, .. } | Micro::Cast { v, .. } => values::knows(self.k, *v),
             // Integers that are wrapped to their width.
             Micro::Other(v) => matches!(self.k.insts[*v].kind, InstKind::Ewise(..)) && values::knows(self.k, *v),
-            Micro::Store(_, dtype, _, step) => values::lanes(*dtype).is_some() && *step == 1,
+            Micro::Store(_, dtype, _, step) => values::lanes(*dtype, false).is_some() && *step == 1,
             Micro::Load(_, c, dtype) => {
                 let cursor = &self.cursors[*c];
-                values::lanes(*dtype).is_some() && cursor.step == 1 && cursor.lines.is_none()
+                values::lanes(*dtype, false).is_some() && cursor.step == 1 && cursor.lines.is_none()
             }
             Micro::Fold { v, .. } => self.float(*v),
             Micro::Point(..)
@@ -235,6 +236,7 @@ impl Context<'_> {
             m.body.push(Vop::Prefetch(p, a.bytes, a.write));
         }
         let (code, constants) = build::assemble(&m.body)?;
+        let constants = constants.into_iter().map(|c| c as u32).collect();
         let sealed = memory::Sealed::new(&code)?;
         Some(Loop { sealed, constants, entries: m.entries, invariants: m.invariants, placed: m.placed })
     }
@@ -319,7 +321,7 @@ impl Maker<'_> {
                     }
                     Style::Columns => {
                         let acc = self.body.push(Vop::In(p));
-                        let new = functions::fold(&mut self.body, op, acc, x);
+                        let new = functions::fold(&mut self.body, Folding::of(op), acc, x);
                         self.body.push(Vop::Out(p, new));
                     }
                 }

@@ -20,6 +20,9 @@ impl Maker<'_> {
     pub(super) fn position(&mut self, v: Val) -> Option<V> {
         let k = self.o.k;
         let inst = &k.insts[v];
+        if self.wide {
+            return None;
+        }
         if let Over::Chunks | Over::Points(_) = self.o.over {
             return None; // their numbers are not looked at
         }
@@ -138,7 +141,7 @@ impl Maker<'_> {
         let b = self.body();
         // As a float, "nowhere" is the only NaN among them.
         let none = functions::is_nan(b, x);
-        let (ones, most, zero) = (b.push(Vop::Const(u32::MAX)), b.push(Vop::Const(NOWHERE)), b.push(Vop::Const(0)));
+        let (ones, most, zero) = (b.bits(-1), b.bits(NOWHERE as i64), b.bits(0));
         let (low, high) = (b.push(Vop::Select(none, ones, x)), b.push(Vop::Select(none, most, zero)));
         b.push(Vop::OutOne(p, 0, low));
         b.push(Vop::OutOne(p, 1, high));

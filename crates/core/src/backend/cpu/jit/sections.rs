@@ -28,14 +28,14 @@ pub struct Section {
     pub elements: Option<usize>,
 }
 
-/// The mask of the last vector of so many elements.
-pub fn mask(elements: usize) -> usize {
-    (1 << (elements % 16)) - 1
+/// The mask of the last vector of so many elements, of so many lanes.
+pub fn mask(elements: usize, lanes: usize) -> usize {
+    (1 << (elements % lanes)) - 1
 }
 
 /// Assembles the function, and the constants of the pool after its numbers. `moves` are the bytes that each pointer moves
 /// from row to row. None if something needs more registers than there are.
-pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(Vec<u8>, Vec<u32>)> {
+pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(Vec<u8>, Vec<u64>)> {
     let mut asm = Asm::default();
     let mut constants = vec![];
     for &r in &POINTERS[FIRST_SAVED..] {
@@ -54,7 +54,7 @@ pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(
             None => w.slot(0, false)?,
             Some(n) => {
                 // Short rows touch few of the vectors of an accumulator.
-                let vectors = n.div_ceil(16).min(4) as u8;
+                let vectors = n.div_ceil(w.asm.lanes()).min(w.asm.slots() as usize) as u8;
                 w.start_accumulators(vectors)?;
                 all(&mut w, n)?;
                 w.finish_accumulators(vectors)?;
@@ -75,18 +75,19 @@ pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(
     Some((asm.code, constants))
 }
 
-/// All elements of a row, four vectors a turn.
+/// All elements of a row, 64 a turn.
 fn all(w: &mut Writer<'_>, n: usize) -> Option<()> {
     let (groups, rest) = (u32::try_from(n & !63).ok()?, n % 64);
     if groups > 0 {
         let start = w.asm.code.len();
-        (0..4).try_for_each(|slot| w.slot(slot, false))?;
+        (0..w.asm.slots()).try_for_each(|slot| w.slot(slot, false))?;
         w.asm.advance(64);
         w.asm.compare_with(groups);
         w.asm.jump_back(0x82, start);
     }
-    for slot in 0..rest.div_ceil(16) {
-        let part = rest < 16 * (slot + 1);
+    let lanes = w.asm.lanes();
+    for slot in 0..rest.div_ceil(lanes) {
+        let part = rest < lanes * (slot + 1);
         if part {
             w.asm.load_mask(MASK);
         }

@@ -3,16 +3,18 @@ use super::{
     build::assemble,
     functions, memory,
 };
-use crate::op::{
-    block::Isa,
-    ewise::{self, Ewise},
+use crate::{
+    DType,
+    op::{block::Isa, ewise},
 };
 
 fn run(body: &Body, tables: &[*mut u8], n: usize) {
     let (code, constants) = assemble(body).expect("enough registers");
+    let narrow: Vec<u32> = constants.iter().map(|&c| c as u32).collect();
+    let pool = if body.wide { constants.as_ptr().cast() } else { narrow.as_ptr() };
     let sealed = memory::Sealed::new(&code).expect("memory");
     let mut table: Vec<usize> = tables.iter().map(|&p| p as usize).collect();
-    table.push(constants.as_ptr() as usize);
+    table.push(pool as usize);
     // SAFETY: the tests give arrays of n elements.
     unsafe { (sealed.code())(table.as_ptr(), n & !63, (1 << (n % 64)) - 1) };
 }
@@ -25,50 +27,59 @@ fn numbers() -> Vec<f32> {
     edges.into_iter().chain(bits).chain(fine).collect()
 }
 
-fn rows() -> Vec<&'static Ewise> {
-    ewise::all().filter(|r| r.f32.is_some() && functions::knows(r.name)).collect()
-}
-
 #[test]
 fn every_function_gives_the_bits_of_its_row() {
     if !super::available() {
         return eprintln!("skipped: loops need AVX-512");
     }
     let x = numbers();
-    let y: Vec<f32> = x.iter().rev().copied().collect();
-    let z: Vec<f32> = x.iter().map(|x| x * 0.5 + 1.0).collect();
-    let known = rows();
-    assert!(known.len() >= 17, "{}", known.len());
-    for r in known {
-        if r.kind == ewise::Kind::Compare || r.name == "where" {
-            continue; // masks: see below
-        }
-        let mut b = Body::default();
+    // A double keeps the exponent and the first bits, so that all kinds of them come up.
+    let double = |x: &f32| f64::from_bits((x.to_bits() as u64) << 32 | x.to_bits().wrapping_mul(40503) as u64);
+    let ordinary: Vec<f64> = x.iter().map(|&x| x as f64).collect();
+    let doubles: Vec<f64> = x.iter().map(double).chain(ordinary).collect();
+    let known = every_function(DType::F32, &x, |x| x.to_bits() as u64, f32::is_nan);
+    assert!(known >= 17, "{known}");
+    let known = every_function(DType::F64, &doubles, f64::to_bits, f64::is_nan);
+    assert!(known >= 15, "{known}");
+}
+
+fn every_function<T: Copy + Default + PartialEq + std::fmt::Debug>(
+    dtype: DType,
+    x: &[T],
+    bits: fn(T) -> u64,
+    is_nan: fn(T) -> bool,
+) -> usize {
+    let y: Vec<T> = x.iter().rev().copied().collect();
+    let z: Vec<T> = x.iter().skip(7).chain(x).copied().collect();
+    let mut known = 0;
+    for r in ewise::all().filter(|r| r.kind != ewise::Kind::Compare && r.name != "where") {
+        let mut b = Body::new(dtype == DType::F64);
         let ins: Vec<_> = (0..r.arity)
             .map(|_| {
                 let p = b.pointer();
                 b.push(Vop::In(p))
             })
             .collect();
-        let v = functions::row(&mut b, r.name, &ins).expect("known");
+        let (Some(v), Some(f)) = (functions::row(&mut b, r.name, &ins), r.block(dtype)) else { continue };
+        known += 1;
         let p = b.pointer();
         b.push(Vop::Out(p, v));
         for n in (1..200).chain([x.len()]) {
-            let (mut got, mut want) = (vec![7.0f32; n + 1], vec![7.0f32; n]);
-            let sources = [&x, &y, &z].map(|s| s.as_ptr() as *mut u8);
+            let (mut got, mut want) = (vec![x[0]; n + 1], vec![x[0]; n]);
+            let sources = [x, &y, &z].map(|s| s.as_ptr() as *mut u8);
             let mut tables = sources[..r.arity].to_vec();
             tables.push(got.as_mut_ptr().cast());
             run(&b, &tables, n);
-            let f = r.block(crate::DType::F32).expect("f32").get(Isa::detect());
-            // SAFETY: all arrays hold n floats.
-            unsafe { f(want.as_mut_ptr().cast(), sources.map(|s| s as *const u8), n) };
+            // SAFETY: all arrays hold n numbers.
+            unsafe { f.get(Isa::detect())(want.as_mut_ptr().cast(), sources.map(|s| s as *const u8), n) };
             for i in 0..n {
-                let same = got[i].to_bits() == want[i].to_bits() || (got[i].is_nan() && want[i].is_nan());
-                assert!(same, "{} of {} {}: {} against {}", r.name, x[i], y[i], got[i], want[i]);
+                let same = bits(got[i]) == bits(want[i]) || (is_nan(got[i]) && is_nan(want[i]));
+                assert!(same, "{} of {:?} {:?}: {:?} against {:?}", r.name, x[i], y[i], got[i], want[i]);
             }
-            assert_eq!(got[n], 7.0, "{} wrote past {n}", r.name);
+            assert_eq!(got[n], x[0], "{} wrote past {n}", r.name);
         }
     }
+    known
 }
 
 #[test]
@@ -148,7 +159,7 @@ fn lanes_are_reduced_in_their_places() {
 #[test]
 fn types_convert_as_outside() {
     use crate::{
-        DType::{self, *},
+        DType::*,
         backend::cpu::{
             convert,
             transfer::{self, Run},
@@ -159,11 +170,12 @@ fn types_convert_as_outside() {
         return eprintln!("skipped: loops need AVX-512");
     }
     let n = 1000 + 37;
-    let bytes: Vec<u8> = (0..4 * n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let bytes: Vec<u8> = (0..8 * n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let truths: Vec<u8> = bytes.iter().map(|b| b & 1).collect();
-    let types = [F32, F16, BF16, I32, I16, I8, U8, Bool];
+    let types = [F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool];
     let mut made = 0;
-    for (from, to) in types.iter().flat_map(|&a| types.iter().map(move |&b| (a, b))) {
+    let pairs = types.iter().flat_map(|&a| types.iter().map(move |&b| (a, b)));
+    for (wide, (from, to)) in pairs.flat_map(|p| [(false, p), (true, p)]) {
         let inst = |kind, dtype| Inst { kind, dtype, level: Level::Elem };
         let first = inst(InstKind::Param(0), from);
         let k = Kernel {
@@ -174,15 +186,15 @@ fn types_convert_as_outside() {
             insts: vec![first, inst(InstKind::Cast(0), to)],
             order: Order::ROWS,
         };
-        let mut b = Body::default();
+        let mut b = Body::new(wide);
         let p = b.pointer();
-        let x = super::values::load(&mut b, from, p).expect("a type of lanes");
+        let Some(x) = super::values::load(&mut b, from, p) else { continue };
         let Some(y) = super::values::compute(&mut b, &k, 1, &[x]) else { continue };
         let p = b.pointer();
         super::values::store(&mut b, to, p, y).expect("a type of lanes");
         made += 1;
         let source = if from == Bool { &truths } else { &bytes };
-        let (mut got, mut want) = (vec![9u8; 4 * n + 4], vec![9u8; 4 * n + 4]);
+        let (mut got, mut want) = (vec![9u8; 8 * n + 8], vec![9u8; 8 * n + 8]);
         run(&b, &[source.as_ptr().cast_mut(), got.as_mut_ptr()], n);
         let (mut loaded, mut cast) = (vec![0u64; n], vec![0u64; n]);
         let all = Run { start: 0, step: 1, len: n, lo: 0, hi: n };
@@ -194,6 +206,7 @@ fn types_convert_as_outside() {
         }
         let nan = |x: &[u8], i: usize| match to {
             F32 => f32::from_ne_bytes(x[4 * i..][..4].try_into().unwrap()).is_nan(),
+            F64 => f64::from_ne_bytes(x[8 * i..][..8].try_into().unwrap()).is_nan(),
             F16 => half::f16::from_ne_bytes(x[2 * i..][..2].try_into().unwrap()).is_nan(),
             BF16 => half::bf16::from_ne_bytes(x[2 * i..][..2].try_into().unwrap()).is_nan(),
             _ => false,
@@ -205,7 +218,7 @@ fn types_convert_as_outside() {
         }
         assert_eq!(got[n * size..], want[n * size..], "{from} to {to} wrote past the end");
     }
-    assert!(made >= 40, "{made}");
+    assert!(made >= 100, "{made}");
 }
 
 /// One number of each type, written without touching its neighbours.

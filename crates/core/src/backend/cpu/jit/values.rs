@@ -1,7 +1,8 @@
 //! A kernel's instructions as vector operations, by the types of their values.
 //!
-//! Every lane has 32 bits: floats (those of 16 bits are widened where they are loaded) or integers of at most 32. Bools are
-//! masks. What needs more bits stays with the interpreter.
+//! Lanes have 32 bits: floats (those of 16 bits are widened where they are loaded) or integers of at most 32. Or they have
+//! 64: then floats are doubles, integers are as the interpreter holds them, and floats of 32 bits are held exactly but take no
+//! part in arithmetic. Bools are masks.
 
 use super::{
     body::{Arith, Body, Direction, Form, Logic, V, Vop},
@@ -18,15 +19,21 @@ use crate::{
 pub enum Lanes {
     /// Floats.
     Floats,
+    /// Floats of 32 bits in wide lanes: they are loaded, converted and stored.
+    Singles,
     /// Integers.
     Integers,
     /// Nothing: a bit of a mask each.
     Bits,
 }
 
-/// How values of a type lie in registers, if they do.
-pub fn lanes(dtype: DType) -> Option<Lanes> {
+/// How values of a type lie in registers of wide lanes or others, if they do.
+pub fn lanes(dtype: DType, wide: bool) -> Option<Lanes> {
     match dtype {
+        DType::F32 if wide => Some(Lanes::Singles),
+        DType::F64 if wide => Some(Lanes::Floats),
+        DType::I64 if wide => Some(Lanes::Integers),
+        DType::F16 | DType::BF16 if wide => None,
         DType::F32 | DType::F16 | DType::BF16 => Some(Lanes::Floats),
         DType::I32 | DType::I16 | DType::I8 | DType::U8 => Some(Lanes::Integers),
         DType::Bool => Some(Lanes::Bits),
@@ -38,7 +45,7 @@ pub fn lanes(dtype: DType) -> Option<Lanes> {
 pub fn knows(k: &Kernel, v: Val) -> bool {
     let mut b = Body::default();
     let operand = |b: &mut Body, o: Val| {
-        lanes(k.insts[o].dtype)?;
+        lanes(k.insts[o].dtype, false)?;
         let p = b.pointer();
         Some(if k.insts[o].dtype == DType::Bool { b.push(Vop::InMask(p)) } else { b.push(Vop::In(p)) })
     };
@@ -49,7 +56,7 @@ pub fn knows(k: &Kernel, v: Val) -> bool {
 /// An elementwise function or a conversion on these operands; none if a loop cannot hold it.
 pub fn compute(b: &mut Body, k: &Kernel, v: Val, x: &[V]) -> Option<V> {
     let dtype = k.insts[v].dtype;
-    lanes(dtype)?;
+    lanes(dtype, b.wide)?;
     match &k.insts[v].kind {
         InstKind::Ewise(row, vals) => {
             let right = |(&o, &x): (&Val, &V)| (k.insts[o].dtype == DType::Bool) == b.ops[x].is_mask();
@@ -57,10 +64,11 @@ pub fn compute(b: &mut Body, k: &Kernel, v: Val, x: &[V]) -> Option<V> {
                 return None;
             }
             let over = if row.kind == ewise::Kind::Compare { k.insts[vals[0]].dtype } else { dtype };
-            match lanes(over)? {
+            match lanes(over, b.wide)? {
                 Lanes::Bits => logic(b, row.name, x),
                 _ if row.name == "where" => Some(b.push(Vop::Select(x[0], x[1], x[2]))),
                 Lanes::Floats => functions::row(b, row.name, x),
+                Lanes::Singles => None,
                 Lanes::Integers => integers(b, row.name, dtype, x),
             }
         }
@@ -75,9 +83,10 @@ pub fn compute(b: &mut Body, k: &Kernel, v: Val, x: &[V]) -> Option<V> {
 
 /// A number that stays the same.
 pub fn constant(b: &mut Body, x: Scalar, dtype: DType) -> Option<V> {
-    match lanes(dtype)? {
-        Lanes::Floats => Some(b.number(x.f64() as f32)),
-        Lanes::Integers => Some(b.push(Vop::Const(oracle::wrap(x.i64(), dtype) as u32))),
+    match lanes(dtype, b.wide)? {
+        Lanes::Floats if b.wide => Some(b.number(x.f64())),
+        Lanes::Floats | Lanes::Singles => Some(b.number(x.f64() as f32)),
+        Lanes::Integers => Some(b.bits(oracle::wrap(x.i64(), dtype))),
         Lanes::Bits => None,
     }
 }
@@ -85,7 +94,11 @@ pub fn constant(b: &mut Body, x: Scalar, dtype: DType) -> Option<V> {
 /// A vector of elements that follow each other at a pointer of the table.
 pub fn load(b: &mut Body, dtype: DType, p: usize) -> Option<V> {
     Some(match dtype {
-        DType::F32 | DType::I32 => b.push(Vop::In(p)),
+        DType::F64 | DType::I64 if !b.wide => return None,
+        DType::F16 | DType::BF16 if b.wide => return None,
+        DType::F32 if b.wide => b.push(Vop::Widen(Form::Single, p)),
+        DType::I32 if b.wide => b.push(Vop::Widen(Form::Ints, p)),
+        DType::F32 | DType::I32 | DType::F64 | DType::I64 => b.push(Vop::In(p)),
         DType::F16 => b.push(Vop::Widen(Form::Half, p)),
         DType::BF16 => {
             let words = b.push(Vop::Widen(Form::Words(false), p));
@@ -95,7 +108,6 @@ pub fn load(b: &mut Body, dtype: DType, p: usize) -> Option<V> {
         DType::I8 => b.push(Vop::Widen(Form::Bytes(true), p)),
         DType::U8 => b.push(Vop::Widen(Form::Bytes(false), p)),
         DType::Bool => b.push(Vop::InMask(p)),
-        DType::F64 | DType::I64 => return None,
     })
 }
 
@@ -105,7 +117,15 @@ pub fn store(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
         return None;
     }
     let op = match dtype {
-        DType::F32 | DType::I32 => Vop::Out(p, x),
+        DType::F64 | DType::I64 if !b.wide => return None,
+        DType::F16 | DType::BF16 if b.wide => return None,
+        // The store rounds.
+        DType::F32 if b.wide => match b.ops[x] {
+            Vop::Single(double) => Vop::Narrow(Form::Single, p, double),
+            _ => Vop::Narrow(Form::Single, p, x),
+        },
+        DType::I32 if b.wide => Vop::Narrow(Form::Ints, p, x),
+        DType::F32 | DType::I32 | DType::F64 | DType::I64 => Vop::Out(p, x),
         DType::F16 => Vop::Narrow(Form::Half, p, x),
         DType::BF16 => {
             let near = nearest_upper(b, x);
@@ -118,7 +138,6 @@ pub fn store(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
             let ones = b.push(Vop::Const(1));
             Vop::OutMask(p, x, ones)
         }
-        DType::F64 | DType::I64 => return None,
     };
     b.push(op);
     Some(())
@@ -127,7 +146,11 @@ pub fn store(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
 /// Writes one number.
 pub fn store_one(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
     let op = match dtype {
-        DType::F32 | DType::I32 => Vop::OutOne(p, 0, x),
+        DType::F64 | DType::I64 if !b.wide => return None,
+        DType::F16 | DType::BF16 if b.wide => return None,
+        DType::F32 if b.wide => Vop::NarrowOne(Form::Single, p, x),
+        DType::I32 if b.wide => Vop::NarrowOne(Form::Ints, p, x),
+        DType::F32 | DType::I32 | DType::F64 | DType::I64 => Vop::OutOne(p, 0, x),
         DType::F16 => Vop::NarrowOne(Form::Half, p, x),
         DType::BF16 => {
             let near = nearest_upper(b, x);
@@ -136,7 +159,7 @@ pub fn store_one(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
         }
         DType::I16 => Vop::NarrowOne(Form::Words(true), p, x),
         DType::I8 | DType::U8 => Vop::NarrowOne(Form::Bytes(true), p, x),
-        DType::Bool | DType::F64 | DType::I64 => return None,
+        DType::Bool => return None,
     };
     b.push(op);
     Some(())
@@ -157,29 +180,36 @@ fn cast(b: &mut Body, from: DType, to: DType, x: V) -> Option<V> {
     if (from == DType::Bool) != b.ops[x].is_mask() {
         return None;
     }
-    let (one, zero) = match lanes(to)? {
-        Lanes::Floats => (1f32.to_bits(), 0),
-        Lanes::Integers | Lanes::Bits => (1, 0),
-    };
-    Some(match (lanes(from)?, lanes(to)?) {
+    Some(match (lanes(from, b.wide)?, lanes(to, b.wide)?) {
         (Lanes::Bits, Lanes::Bits) => x,
-        (Lanes::Bits, _) => {
-            let (one, zero) = (b.push(Vop::Const(one)), b.push(Vop::Const(zero)));
+        (Lanes::Bits, kind) => {
+            let one = if kind == Lanes::Integers { b.bits(1) } else { b.number(1.0) };
+            let zero = b.bits(0);
             b.push(Vop::Select(x, one, zero))
         }
-        (Lanes::Floats, Lanes::Bits) => {
+        (Lanes::Floats | Lanes::Singles, Lanes::Bits) => {
             let zero = b.number(0.0);
             b.push(Vop::Compare(functions::NE, x, zero))
         }
         (Lanes::Integers, Lanes::Bits) => {
-            let zero = b.push(Vop::Const(0));
+            let zero = b.bits(0);
             b.push(Vop::CompareI(functions::NE, x, zero))
         }
         (Lanes::Integers, Lanes::Integers) => wrapped(b, to, x),
-        // Truncation goes through 64 bits.
-        (Lanes::Floats, Lanes::Integers) => return None,
-        (Lanes::Integers, Lanes::Floats) if to != DType::F32 => return None,
+        // What 64 bits would hold, and of that the lowest.
+        (Lanes::Floats | Lanes::Singles, Lanes::Integers) => {
+            let whole = if b.wide { truncated(b, x) } else { truncated_low(b, x) };
+            wrapped(b, to, whole)
+        }
+        (Lanes::Integers, Lanes::Floats) if !b.wide && to != DType::F32 => return None,
         (Lanes::Integers, Lanes::Floats) => b.push(Vop::ToFloat(x)),
+        // As the interpreter does: a double first.
+        (Lanes::Integers, Lanes::Singles) => {
+            let double = b.push(Vop::ToFloat(x));
+            b.push(Vop::Single(double))
+        }
+        (Lanes::Floats, Lanes::Singles) => b.push(Vop::Single(x)),
+        (Lanes::Singles, Lanes::Floats | Lanes::Singles) => x,
         (Lanes::Floats, Lanes::Floats) => match to {
             DType::F16 => b.push(Vop::Halve(x)),
             DType::BF16 => {
@@ -191,9 +221,43 @@ fn cast(b: &mut Body, from: DType, to: DType, x: V) -> Option<V> {
     })
 }
 
+/// Doubles cut off to integers of 64 bits: the nearest there is where they are too large, 0 for NaN.
+fn truncated(b: &mut Body, x: V) -> V {
+    let (top, most, zero) = (b.number(9_223_372_036_854_775_808.0), b.bits(i64::MAX), b.bits(0));
+    let whole = b.push(Vop::ToInteger(x));
+    let large = b.push(Vop::Compare(functions::GE, x, top));
+    let whole = b.push(Vop::Select(large, most, whole));
+    let nan = functions::is_nan(b, x);
+    b.push(Vop::Select(nan, zero, whole))
+}
+
+/// Floats cut off to integers of 64 bits as by [`truncated`]: their lower halves.
+fn truncated_low(b: &mut Body, x: V) -> V {
+    let (top, far, zero, ones) = (b.number(2_147_483_648.0), b.number(9.223_372e18), b.bits(0), b.bits(-1));
+    let a = functions::abs(b, x);
+    let fits = b.push(Vop::Compare(functions::LT, a, top));
+    let whole = b.push(Vop::ToInteger(x));
+    // The digits of a large one end before those of a whole number do: shifted to their place, or out of sight.
+    let (digits, first, bias) = (b.bits(0x007f_ffff), b.bits(0x0080_0000), b.bits(150));
+    let exponent = b.push(Vop::Shift(Direction::Logical, a, 23));
+    let places = b.two(Arith::SubI, exponent, bias);
+    let number = b.two(Arith::And, x, digits);
+    let number = b.two(Arith::Or, number, first);
+    let large = b.two(Arith::ShiftLeft, number, places);
+    let minus = b.two(Arith::SubI, zero, large);
+    let below = b.push(Vop::Compare(functions::LT, x, zero));
+    let large = b.push(Vop::Select(below, minus, large));
+    let whole = b.push(Vop::Select(fits, whole, large));
+    let most = b.push(Vop::Compare(functions::GE, x, far));
+    b.push(Vop::Select(most, ones, whole))
+}
+
 /// Brought into the range of a type.
 fn wrapped(b: &mut Body, dtype: DType, x: V) -> V {
     let bits = match dtype {
+        DType::I32 if b.wide => 32,
+        DType::I16 if b.wide => 48,
+        DType::I8 if b.wide => 56,
         DType::I16 => 16,
         DType::I8 => 24,
         DType::U8 => {
@@ -222,8 +286,11 @@ fn integers(b: &mut Body, name: &str, dtype: DType, x: &[V]) -> Option<V> {
         "bitwise_and" => b.two(Arith::And, x[0], x[1]),
         "bitwise_or" => b.two(Arith::Or, x[0], x[1]),
         "bitwise_xor" => b.two(Arith::Xor, x[0], x[1]),
+        // Counts outside the width shift everything out: the instructions take them for large ones.
+        "bitwise_left_shift" => b.two(Arith::ShiftLeft, x[0], x[1]),
+        "bitwise_right_shift" => b.two(Arith::ShiftRight, x[0], x[1]),
         "bitwise_not" => {
-            let all = b.push(Vop::Const(u32::MAX));
+            let all = b.bits(-1);
             b.two(Arith::Xor, x[0], all)
         }
         // Intel's numbers: equal, less, less or equal, not equal, not less, not less or equal.

@@ -39,11 +39,16 @@ pub struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// The function, if everything in it is known.
+    /// The function, if everything in it is known: with lanes of 32 bits if they will do.
     pub fn compile(&self) -> Option<Whole> {
+        self.with_lanes(false).or_else(|| self.with_lanes(true))
+    }
+
+    fn with_lanes(&self, wide: bool) -> Option<Whole> {
         let mut m = Maker {
             o: self,
-            section: Section { body: Body::default(), places: vec![], elements: None },
+            wide,
+            section: Section { body: Body::new(wide), places: vec![], elements: None },
             sections: vec![],
             places: vec![],
             moves: vec![],
@@ -64,25 +69,24 @@ impl Outline<'_> {
         let (code, constants) = sections::assemble(&sections, &moves, numbers.len())?;
         let sealed = memory::Sealed::new(&code)?;
         let kind = |v: Val| match self.k.insts[v].dtype {
+            DType::I64 if wide => Given::Bits,
             DType::I64 if small.contains(&v) => Given::Small,
             DType::I64 => Given::Position,
             _ => Given::Bits,
         };
         let given = numbers.iter().enumerate().filter(|n| n.1.1).map(|(n, v)| (n, v.0, kind(v.0))).collect();
-        let pool: Vec<u32> = numbers.iter().map(|_| 0).chain(constants).collect();
+        let pool: Vec<u64> = numbers.iter().map(|_| 0).chain(constants).collect();
         if pool.len() > NUMBERS {
             return None;
         }
-        Some(Whole { sealed, pool, places, given, over: self.over, n: self.n })
-    }
-
-    fn float(&self, v: Val) -> bool {
-        self.k.insts[v].dtype.compute() == DType::F32
+        Some(Whole { sealed, pool, wide, places, given, over: self.over, n: self.n })
     }
 }
 
 pub(super) struct Maker<'a> {
     pub(super) o: &'a Outline<'a>,
+    /// Whether lanes have 64 bits.
+    pub(super) wide: bool,
     pub(super) section: Section,
     sections: Vec<Section>,
     places: Vec<Place>,
@@ -106,7 +110,7 @@ impl Maker<'_> {
     }
 
     fn end(&mut self, elements: Option<usize>) {
-        let empty = Section { body: Body::default(), places: vec![], elements: None };
+        let empty = Section { body: Body::new(self.wide), places: vec![], elements: None };
         let section = std::mem::replace(&mut self.section, empty);
         if !section.body.ops.is_empty() {
             self.sections.push(Section { elements, ..section });
@@ -178,13 +182,13 @@ impl Maker<'_> {
             return Some(known);
         }
         let inst = &self.o.k.insts[v];
-        let (bool, cursor) = (inst.dtype == DType::Bool, self.o.cursors.of[v]);
-        if inst.dtype == DType::I64 {
+        let (bool, floats, cursor) = (inst.dtype == DType::Bool, inst.dtype.is_float(), self.o.cursors.of[v]);
+        if inst.dtype == DType::I64 && !self.wide {
             let value = self.position(v)?;
             self.known.insert(v, value);
             return Some(value);
         }
-        values::lanes(inst.dtype)?;
+        values::lanes(inst.dtype, self.wide)?;
         let value = match (inst.level, &inst.kind, self.o.over) {
             (Level::Uniform, InstKind::Const(x), _) if !bool => values::constant(self.body(), *x, inst.dtype)?,
             (Level::Uniform, _, _) if !bool => self.invariant(v, true),
@@ -192,14 +196,14 @@ impl Maker<'_> {
                 let (x, zero) = (self.invariant(v, true), self.body().push(Vop::Const(0)));
                 self.body().push(Vop::CompareI(4, x, zero))
             }
-            (Level::Row, InstKind::Load { source: Source::Arg(_), .. }, Over::Rows) if inst.dtype == DType::F32 => {
+            (Level::Row, InstKind::Load { source: Source::Arg(_), .. }, Over::Rows) if self.fills(v) && floats => {
                 let p = self.cursor(cursor?)?;
                 self.body().push(Vop::At(p))
             }
             (Level::Row, InstKind::Load { .. }, Over::Rows) => return None,
             (Level::Row, _, Over::Rows) if !bool => self.invariant(v, false),
             (Level::Row, _, Over::Chunks) if !bool => self.invariant(v, true),
-            (Level::Row, _, Over::Points(_)) if self.o.float(v) => {
+            (Level::Row, _, Over::Points(_)) if self.block_fills(v) => {
                 let p = self.pointer(Place::Value(v), 0)?;
                 self.body().push(Vop::In(p))
             }
@@ -212,13 +216,14 @@ impl Maker<'_> {
                 let p = self.cursor(c)?;
                 match (inst.dtype, self.o.cursors.all[c].step) {
                     (dtype, 1) => values::load(self.body(), dtype, p)?,
-                    (DType::F32 | DType::I32, 0) => self.body().push(Vop::At(p)),
+                    (_, 0) if self.fills(v) => self.body().push(Vop::At(p)),
                     _ => return None,
                 }
             }
             (Level::Elem, _, Over::Rows) if self.o.cached[v] => {
                 let p = self.pointer(Place::Register(v), 0)?;
-                self.body().push(if bool { Vop::InMask(p) } else { Vop::In(p) })
+                let held = self.held(inst.dtype);
+                values::load(self.body(), held, p)?
             }
             _ => return None,
         };
@@ -228,13 +233,13 @@ impl Maker<'_> {
 
     /// A load that is zero outside a part of every line.
     fn part_of_line(&mut self, e: Ended, dtype: DType) -> Option<V> {
-        if self.o.n > POSITIONS || !matches!(dtype, DType::F32 | DType::I32) {
+        if self.wide || self.o.n > POSITIONS || !matches!(dtype, DType::F32 | DType::I32) {
             return None;
         }
         let count = self.pointer(Place::Count, 0)?;
         let at = self.body().push(Vop::In(count));
         let end = |m: &mut Self, predicate: u8, n: usize| {
-            let n = m.body().push(Vop::Const(n as u32));
+            let n = m.body().bits(n as i64);
             m.body().push(Vop::CompareI(predicate, at, n))
         };
         let mask = match (e.from, e.to) {
@@ -256,11 +261,48 @@ impl Maker<'_> {
         }
     }
 
+    /// Whether an element of a value fills a lane in memory.
+    fn fills(&self, v: Val) -> bool {
+        let dtype = self.o.k.insts[v].dtype;
+        if self.wide { matches!(dtype, DType::F64 | DType::I64) } else { matches!(dtype, DType::F32 | DType::I32) }
+    }
+
+    /// Whether it does so in the registers of the interpreter.
+    fn block_fills(&self, v: Val) -> bool {
+        let held = self.o.k.insts[v].dtype.compute();
+        if self.wide { matches!(held, DType::F64 | DType::I64) } else { held == DType::F32 }
+    }
+
+    /// How a register of a whole row holds elements of a type.
+    fn held(&self, dtype: DType) -> DType {
+        match dtype {
+            DType::Bool => DType::Bool,
+            DType::F32 => DType::F32,
+            // Lanes as they are: nobody else reads them.
+            _ if self.wide => DType::I64,
+            _ => DType::F32,
+        }
+    }
+
+    /// How a reduction combines in lanes.
+    fn folding(&self, v: Val, op: ReduceOp) -> Option<Folding> {
+        let dtype = self.o.k.insts[v].dtype;
+        match values::lanes(dtype, self.wide)? {
+            values::Lanes::Floats => Some(Folding::of(op)),
+            // Sums of small integers would have to be wrapped.
+            values::Lanes::Integers if dtype == DType::I64 || matches!(op, ReduceOp::Max | ReduceOp::Min) => {
+                Some(Folding::of_integers(op))
+            }
+            values::Lanes::Integers | values::Lanes::Singles | values::Lanes::Bits => None,
+        }
+    }
+
     /// An elementwise function or a conversion.
     fn compute(&mut self, v: Val) -> Option<V> {
         let k = self.o.k;
         let x = k.operands(v).iter().map(|&x| self.operand(x)).collect::<Option<Vec<V>>>()?;
-        if k.insts[v].dtype == DType::I64 || k.operands(v).iter().any(|&o| k.insts[o].dtype == DType::I64) {
+        let position = |v: Val| !self.wide && k.insts[v].dtype == DType::I64;
+        if position(v) || k.operands(v).iter().any(|&o| position(o)) {
             return self.of_positions(v, &x);
         }
         values::compute(self.body(), k, v, &x)
@@ -278,7 +320,8 @@ impl Maker<'_> {
         for &v in &pass.elems {
             self.elem(v)?;
         }
-        for a in ahead.iter().filter(|a| self.o.cursors.all[a.cursor].size == 4) {
+        let lane = if self.wide { 8 } else { 4 };
+        for a in ahead.iter().filter(|a| self.o.cursors.all[a.cursor].size == lane) {
             let p = self.cursor(a.cursor)?;
             self.body().push(Vop::Prefetch(p, a.bytes, a.write));
         }
@@ -305,7 +348,7 @@ impl Maker<'_> {
                 }
                 let x = self.operand(*value)?;
                 let p = self.cursor(self.o.cursors.of[v]?)?;
-                if dtype == DType::I64 {
+                if dtype == DType::I64 && !self.wide {
                     if !self.is_place(*value) {
                         return None;
                     }
@@ -335,23 +378,26 @@ impl Maker<'_> {
             InstKind::Store { value, .. } => self.store(v, *value)?,
             InstKind::Reduce(op, x) => {
                 let dtype = k.insts[v].dtype;
-                let how = match values::lanes(dtype) {
-                    Some(values::Lanes::Floats) => Folding::of(*op),
-                    // Accumulators outside have 64 bits.
-                    Some(values::Lanes::Integers) if self.o.over == Over::Rows => Folding::of_integers(*op)?,
-                    None if dtype == DType::I64 && *op == ReduceOp::Min && self.o.over == Over::Rows => {
-                        if !self.is_place(*x) {
-                            return None;
-                        }
-                        Folding::MinI
+                let position = dtype == DType::I64 && !self.wide;
+                let rows = self.o.over == Over::Rows;
+                let how = if position {
+                    if *op != ReduceOp::Min || !rows || !self.is_place(*x) {
+                        return None;
                     }
-                    Some(_) | None => return None,
+                    Folding::MinI
+                } else {
+                    self.folding(v, *op)?
                 };
+                // Accumulators of integers have 64 bits outside.
+                if dtype.is_int() && !self.wide && !rows {
+                    return None;
+                }
                 if k.insts[*x].dtype != dtype {
                     return None;
                 }
                 let (x, number) = (self.operand(*x)?, self.number(v, false));
-                self.body().push(Vop::Const(how.start()));
+                let start = how.start(self.wide);
+                self.body().push(Vop::Const(start));
                 self.body().push(Vop::Fold(how, number, x));
             }
             _ => {
@@ -359,8 +405,7 @@ impl Maker<'_> {
                 self.known.insert(v, value);
                 if self.o.cached[v] {
                     let p = self.pointer(Place::Register(v), 0)?;
-                    // Lanes as they are: nobody else reads them.
-                    let held = if k.insts[v].dtype == DType::Bool { DType::Bool } else { DType::F32 };
+                    let held = self.held(k.insts[v].dtype);
                     values::store(self.body(), held, p, value)?;
                 }
             }
@@ -398,11 +443,12 @@ impl Maker<'_> {
                     continue;
                 };
                 let n = pass.reduces.iter().position(|&r| r == v)?;
-                if !self.o.float(x) || !self.o.float(v) {
+                if !self.block_fills(v) || k.insts[x].dtype.compute() != k.insts[v].dtype.compute() {
                     return None;
                 }
+                let how = self.folding(v, op)?;
                 let x = self.operand(x)?;
-                sums[n] = functions::fold(self.body(), op, sums[n], x);
+                sums[n] = functions::fold(self.body(), how, sums[n], x);
             }
         }
         self.point = 0;

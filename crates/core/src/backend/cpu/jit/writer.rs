@@ -38,10 +38,10 @@ pub struct Writer<'a> {
     home: Vec<Option<Zmm>>,
     /// Those that stay for the whole loop.
     fixed: Vec<bool>,
-    constants: Vec<(V, u32)>,
+    constants: Vec<(V, u64)>,
     free: Vec<Zmm>,
     free_masks: Vec<K>,
-    /// The first of four registers of each reduction.
+    /// The first of the registers (one a slot) of each reduction.
     pub accumulators: Vec<(V, Zmm)>,
     /// Pointers that have registers of their own.
     pub held: usize,
@@ -49,7 +49,8 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Gives out registers; none if there are too few.
-    pub fn new(body: &'a Body, asm: Asm, outside: Outside) -> Option<Writer<'a>> {
+    pub fn new(body: &'a Body, mut asm: Asm, outside: Outside) -> Option<Writer<'a>> {
+        asm.wide = body.wide;
         // Beyond what registers can hold, pointers are loaded where they are used; two registers serve that.
         let held = if body.pointers < POINTERS.len() { body.pointers } else { POINTERS.len() - 3 };
         let n = body.ops.len();
@@ -77,7 +78,7 @@ impl<'a> Writer<'a> {
         let mut next: Zmm = SCRATCH;
         for (i, op) in body.ops.iter().enumerate() {
             if let Vop::Fold(..) = op {
-                next = next.checked_sub(4)?;
+                next = next.checked_sub(w.asm.slots())?;
                 w.accumulators.push((i, next));
             }
         }
@@ -106,7 +107,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The constants, in their order in the pool.
-    pub fn constants(&self) -> impl Iterator<Item = u32> {
+    pub fn constants(&self) -> impl Iterator<Item = u64> {
         self.constants.iter().map(|c| c.1)
     }
 
@@ -186,7 +187,7 @@ impl<'a> Writer<'a> {
     pub fn start_accumulators(&mut self, vectors: u8) -> Option<()> {
         for (i, first) in self.accumulators.clone() {
             let Vop::Fold(how, ..) = self.body.ops[i] else { return None };
-            let start = self.constants.iter().find(|c| c.1 == how.start())?.0;
+            let start = self.constants.iter().find(|c| c.1 == how.start(self.body.wide))?.0;
             self.materialise(start, first);
             for n in 1..vectors {
                 self.asm.op(asm::MOV_LOAD, first + n, 0, Rm::Reg(first), Under::All);
@@ -200,16 +201,26 @@ impl<'a> Writer<'a> {
     pub fn finish_accumulators(&mut self, vectors: u8) -> Option<()> {
         for (i, a) in self.accumulators.clone() {
             let Vop::Fold(how, number, _) = self.body.ops[i] else { return None };
-            let pairs = [(0, 2), (1, 3), (0, 1)].into_iter().filter(|p| p.1 < vectors);
-            for (low, high) in pairs.map(|(low, high)| (a + low, a + high)) {
-                self.fold(how, low, Rm::Reg(high), Under::All)?;
+            let mut half = self.asm.slots() / 2;
+            while half > 0 {
+                let mut low = (0..half).filter(|n| n + half < vectors);
+                low.try_for_each(|n| self.fold(how, a + n, Rm::Reg(a + n + half), Under::All))?;
+                half /= 2;
             }
-            for far in [8, 4, 2, 1] {
+            let mut far = self.asm.lanes() as u8 / 2;
+            while far > 0 {
                 self.asm.fold_lanes(far, a + 1, a);
                 self.fold(how, a, Rm::Reg(a + 1), Under::All)?;
+                far /= 2;
             }
             self.asm.op(asm::MOV_ONE, a, 0, Rm::Broadcast(self.pool(), number as u8), Under::All);
         }
+        Some(())
+    }
+
+    /// `acc = op(acc, x)`.
+    fn fold_by(&mut self, op: asm::Op, acc: Zmm, x: Rm, under: Under) -> Option<()> {
+        self.asm.op(op, acc, acc, x, under);
         Some(())
     }
 
@@ -218,16 +229,12 @@ impl<'a> Writer<'a> {
         let op = match how {
             Folding::Max => asm::MAX,
             Folding::Min => asm::MIN,
-            Folding::Sum | Folding::Prod | Folding::MaxI | Folding::MinI => {
-                let op = match how {
-                    Folding::Sum => asm::ADD,
-                    Folding::Prod => asm::MUL,
-                    Folding::MaxI => asm::MAX_I32,
-                    _ => asm::MIN_I32,
-                };
-                self.asm.op(op, acc, acc, x, under);
-                return Some(());
-            }
+            Folding::Sum => return self.fold_by(asm::ADD, acc, x, under),
+            Folding::Prod => return self.fold_by(asm::MUL, acc, x, under),
+            Folding::SumI => return self.fold_by(asm::ADD_I, acc, x, under),
+            Folding::ProdI => return self.fold_by(asm::MUL_I, acc, x, under),
+            Folding::MaxI => return self.fold_by(asm::MAX_I, acc, x, under),
+            Folding::MinI => return self.fold_by(asm::MIN_I, acc, x, under),
         };
         // What is a NaN already stays one.
         let k = self.free_masks.pop()?;
@@ -250,6 +257,8 @@ impl<'a> Writer<'a> {
         let p = self.pointer(p);
         match form {
             Form::Half => self.asm.halve(x, Rm::Words(p, slot), under),
+            Form::Single => self.asm.store_floats(x, SCRATCH, Rm::Doubles(p, slot), under),
+            Form::Ints => self.asm.op(asm::NARROW_INTS, x, 0, Rm::Doubles(p, slot), under),
             Form::Words(_) => self.asm.op(asm::NARROW_WORDS, x, 0, Rm::Words(p, slot), under),
             Form::Bytes(_) => self.asm.op(asm::NARROW_BYTES, x, 0, Rm::Bytes(p, slot), under),
         }
@@ -305,6 +314,8 @@ impl<'a> Writer<'a> {
                     let p = self.pointer(p);
                     let (op, at) = match form {
                         Form::Half => (asm::FROM_HALF, Rm::Words(p, slot)),
+                        Form::Single => (asm::WIDEN_FLOATS, Rm::Doubles(p, slot)),
+                        Form::Ints => (asm::WIDEN_INTS, Rm::Doubles(p, slot)),
                         Form::Words(false) => (asm::WIDEN_WORDS, Rm::Words(p, slot)),
                         Form::Words(true) => (asm::WIDEN_SIGNED_WORDS, Rm::Words(p, slot)),
                         Form::Bytes(false) => (asm::WIDEN_BYTES, Rm::Bytes(p, slot)),
@@ -335,12 +346,13 @@ impl<'a> Writer<'a> {
                     self.asm.op(asm::SQRT, r, 0, x, Under::All);
                     self.home[i] = Some(r);
                 }
-                Vop::ToFloat(a) | Vop::Round(_, a) => {
+                Vop::ToFloat(a) | Vop::ToInteger(a) | Vop::Round(_, a) => {
                     let x = self.rm(a)?;
                     self.release(i);
                     let r = self.free.pop()?;
                     match self.body.ops[i] {
                         Vop::Round(how, _) => self.asm.round(how, r, x),
+                        Vop::ToInteger(_) => self.asm.op(asm::TO_INTEGER, r, 0, x, Under::All),
                         _ => self.asm.op(asm::TO_FLOAT, r, 0, x, Under::All),
                     }
                     self.home[i] = Some(r);
@@ -351,6 +363,14 @@ impl<'a> Writer<'a> {
                     let r = self.free.pop()?;
                     self.asm.halve(x, Rm::Reg(SCRATCH), Under::All);
                     self.asm.op(asm::FROM_HALF, r, 0, Rm::Reg(SCRATCH), Under::All);
+                    self.home[i] = Some(r);
+                }
+                Vop::Single(a) => {
+                    let x = self.rm(a)?;
+                    self.release(i);
+                    let r = self.free.pop()?;
+                    self.asm.op(asm::TO_FLOATS, SCRATCH, 0, x, Under::All);
+                    self.asm.op(asm::WIDEN_FLOATS, r, 0, Rm::Reg(SCRATCH), Under::All);
                     self.home[i] = Some(r);
                 }
                 Vop::Shift(how, a, count) => {
@@ -382,7 +402,7 @@ impl<'a> Writer<'a> {
                     let k = self.free_masks.pop()?;
                     match self.body.ops[i] {
                         Vop::Compare(..) => self.asm.compare(predicate, k, x, y),
-                        _ => self.asm.compare_i32(predicate, k, x, y),
+                        _ => self.asm.compare_i(predicate, k, x, y),
                     }
                     self.release(i);
                     self.home[i] = Some(k);

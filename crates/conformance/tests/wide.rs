@@ -1,0 +1,156 @@
+//! Functions of machine code with lanes of 64 bits, and rows that no single stream reads: the CPU gives
+//! the oracle's bits, for every type.
+
+use gradus_conformance::oracle;
+use gradus_core::{DType, Device, PadMode, Result, Tensor};
+
+const DTYPES: [DType; 7] = [DType::F32, DType::F64, DType::I64, DType::I32, DType::I16, DType::U8, DType::Bool];
+
+/// Numbers without a pattern, some of them equal, with edges among them where `edges`.
+fn tensor(shape: &[usize], seed: u64, edges: bool, dtype: DType, device: Device) -> Result<Tensor> {
+    let edge = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0, -0.0, 1e-310, -3e300, 3e9, -1e19];
+    let mut x = seed;
+    let next = |i: usize| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if edges && i % 97 == 13 { edge[x as usize / 7 % edge.len()] } else { (x >> 45) as f64 / 65536.0 - 4.0 }
+    };
+    let values: Vec<f64> = (0..shape.iter().product()).map(next).collect();
+    let t = Tensor::from_vec(values, shape.to_vec())?;
+    let t = if dtype.is_int() { (t * 10.0).to_dtype(dtype) } else { t.to_dtype(dtype) };
+    t.eval()?;
+    Ok(t.to(&device))
+}
+
+/// The same work on both devices: the results bit for bit.
+fn compare(what: &str, f: impl Fn(Device) -> Result<Vec<Tensor>>) -> Result<()> {
+    let (a, b) = (f(Device::cpu())?, f(oracle::device())?);
+    assert_eq!(a.len(), b.len());
+    for (n, (a, b)) in a.iter().zip(&b).enumerate() {
+        assert_eq!((a.shape(), a.dtype()), (b.shape(), b.dtype()), "{what}, result {n}");
+        if a.to_bytes()? == b.to_bytes()? {
+            continue;
+        }
+        let (x, y) = (a.to_vec::<f64>()?, b.to_vec::<f64>()?);
+        let same = |p: &f64, q: &f64| p.to_bits() == q.to_bits() || (p.is_nan() && q.is_nan());
+        let bad = x.iter().zip(&y).position(|(p, q)| !same(p, q));
+        assert!(bad.is_none(), "{what}, result {n}, element {bad:?}: {:?}", bad.map(|i| (x[i], y[i])));
+    }
+    Ok(())
+}
+
+/// Around a vector, a group, a block, a chunk and two.
+const LENGTHS: [usize; 13] = [48, 55, 63, 64, 65, 71, 130, 333, 1000, 2049, 4096, 4097, 9001];
+
+#[test]
+fn rows() -> Result<()> {
+    for (dtype, n) in DTYPES.into_iter().flat_map(|t| LENGTHS.map(|n| (t, n))) {
+        for edges in [false, true] {
+            compare(&format!("rows of {n} {dtype}, edges {edges}"), |d| {
+                let x = tensor(&[5, n], 1, edges, dtype, d)?;
+                let mut out =
+                    vec![x.sum_dim(1, false)?, x.amax(1, true)?, x.amin(1, false)?, x.sum(), x.argmax_dim(1, false)?];
+                if dtype != DType::Bool {
+                    out.extend([x.prod_dim(1, false)?, x.clamp(-3.0, 5.0)?.amax(1, false)?, x.abs().sum_dim(1, true)?]);
+                }
+                if dtype.is_float() {
+                    let w = tensor(&[n], 2, false, dtype, d)?;
+                    out.extend([x.softmax(-1)?, x.layer_norm([n], Some(&w), None, 1e-5)?, x.mean_dim(1, false)?]);
+                }
+                Ok(out)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn elements() -> Result<()> {
+    for (dtype, n) in DTYPES.into_iter().flat_map(|t| [3, 64, 1001, 20_000].map(|n| (t, n))) {
+        compare(&format!("{n} of {dtype}"), |d| {
+            let (x, y) = (tensor(&[2, n], 3, true, dtype, d)?, tensor(&[n], 4, false, dtype, d)?);
+            let mut out = vec![x.gt(&y)?, x.maximum(&y)?, x.ne(&y)?.where_(&x, &y)?];
+            out.extend(DTYPES.map(|to| x.to_dtype(to)));
+            if dtype != DType::Bool {
+                out.extend([&x * &y, &x - 3, (&x + &y).to_dtype(DType::F64).sqrt(), -&x]);
+            }
+            if dtype.is_float() {
+                out.extend([
+                    x.exp(),
+                    x.tanh(),
+                    x.log(),
+                    x.erf(),
+                    x.sigmoid(),
+                    x.expm1(),
+                    x.softplus(1.0, 20.0)?,
+                    x.gelu(),
+                ]);
+            } else if dtype != DType::Bool {
+                let by = tensor(&[n], 5, false, DType::I64, d)?.to_dtype(dtype);
+                out.extend([x.bitwise_left_shift(&by)?, x.bitwise_right_shift(&by)?, x.bitwise_and(&y)?]);
+            }
+            Ok(out)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn columns() -> Result<()> {
+    for (dtype, rows) in DTYPES.into_iter().flat_map(|t| [2, 7, 8, 13, 512, 1030].map(|r| (t, r))) {
+        for n in [17, 64, 100, 600] {
+            compare(&format!("{rows} rows of {n} columns of {dtype}"), |d| {
+                let x = tensor(&[rows, n], 6, n == 100, dtype, d)?;
+                let w = tensor(&[n], 7, false, dtype, d)?;
+                let y = x.maximum(&w)?;
+                Ok(vec![x.sum_dim(0, false)?, x.amax(0, false)?, y.sum_dim(0, false)?, y.amin(0, true)?])
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Columns of a vector or two, over several chunks.
+#[test]
+fn narrow_columns() -> Result<()> {
+    for (dtype, rows) in DTYPES.into_iter().flat_map(|t| [2047, 2048, 2049, 4700].map(|r| (t, r))) {
+        for n in [1, 3, 10, 17, 32, 33] {
+            compare(&format!("{rows} rows of {n} columns of {dtype}"), |d| {
+                let (x, w) = (tensor(&[rows, n], 10, n == 10, dtype, d)?, tensor(&[n], 11, false, dtype, d)?);
+                let mut out = vec![x.sum_dim(0, false)?, x.amax(0, false)?, x.maximum(&w)?.sum_dim(0, true)?];
+                if dtype.is_float() {
+                    out.extend([x.var_dim(0, 1, false)?, x.softmax(0)?]);
+                }
+                Ok(out)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Axes that are apart, other steps than one, and padding.
+#[test]
+fn rows_in_pieces() -> Result<()> {
+    for dtype in DTYPES {
+        for (a, b, n) in [(3, 2, 40), (7, 3, 65), (20, 4, 130), (9, 2, 1000), (2, 3, 4099), (64, 1, 129)] {
+            compare(&format!("[{a}, {b}, {n}] of {dtype}"), |d| {
+                let x = tensor(&[a, b, n], 8, false, dtype, d)?;
+                let y = tensor(&[a, 1, n], 9, false, dtype, d)?;
+                let mut out = vec![x.sum_dim([0, 2], false)?, x.amax([0, 2], false)?];
+                out.push(x.maximum(&y)?.sum_dim([0, 2], true)?);
+                out.push(x.flatten(0, 1)?.i((.., gradus_core::s(1..n as i64, 3)))?.sum_dim(1, false)?);
+                out.push(x.flip(2)?.amax(2, false)?);
+                if dtype != DType::Bool {
+                    out.push(x.pad(&[2, 3], PadMode::Constant(0.0))?.sum_dim(2, false)?);
+                    out.push((&x * &y).sum_dim([0, 2], false)?);
+                }
+                if dtype.is_float() {
+                    out.push(x.var_dim([0i64, 2], 1, false)?);
+                    let (m, v) = (x.mean_dim([0i64, 2], true)?, x.var_dim([0i64, 2], 0, true)?);
+                    out.push((&x - &m) / (v + 1e-5).sqrt());
+                }
+                Ok(out)
+            })?;
+        }
+    }
+    Ok(())
+}
