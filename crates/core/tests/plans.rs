@@ -192,3 +192,15 @@ fn a_bias_before_a_library_call_is_part_of_the_product() {
     drop(p);
     assert_eq!(both.explain().unwrap().launches(), 3);
 }
+
+#[test]
+fn chunks_of_any_length_are_lines() {
+    use gradus_core::kernel::verify;
+    let x = Tensor::zeros([4, 3, 50], DType::F32).contiguous();
+    x.eval().unwrap();
+    let plan = x.sum_dim([0, 2], false).unwrap().explain().unwrap();
+    let mut k = plan.steps[0].kernel.clone().unwrap();
+    assert_eq!((k.order.chunk, verify(&k)), (50, Ok(())));
+    k.order.chunk = 51;
+    assert!(verify(&k).unwrap_err().contains("order"));
+}

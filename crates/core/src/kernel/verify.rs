@@ -1,11 +1,13 @@
 //! Whether a kernel is well-formed: run on every kernel that tests make, and by the plan in debug builds.
 
-use super::{Access, InstKind, Kernel, Level, Source};
+use super::{Access, InstKind, Kernel, Level, Order, Source};
 use crate::{DType, op::ewise::Kind};
 
 /// Checks the rules of the language; the error says which instruction breaks which.
 pub fn verify(k: &Kernel) -> Result<(), String> {
-    if !k.order.lanes.is_power_of_two() || k.order.chunk == 0 {
+    // Only lines that lie apart are chunks of any length.
+    let whole = k.order.chunk.is_multiple_of(k.order.lanes) || k.order == Order::by_lines(k);
+    if !k.order.lanes.is_power_of_two() || !whole || k.order.chunk == 0 {
         return Err(format!("bad reduction order {:?}", k.order));
     }
     for (i, inst) in k.insts.iter().enumerate() {

@@ -6,48 +6,6 @@
 // the tile after its own has been added. Blocks start in that order, so nobody waits for one that has not started; and
 // each is some steps behind the one before, so that waiting is rare.
 
-struct Delta {
-    View out, grad;
-    u64 lse, lse2, delta, turns;
-    int heads, queries, padded, turns_count;
-};
-
-// For each query: the sum of the result times its gradient, and the logarithm to base 2 (infinite behind the end).
-extern "C" __global__ void __launch_bounds__(THREADS) flash_delta(const __grid_constant__ Delta p) {
-    constexpr int pieces = D / 8;
-    const i64 t = (i64)blockIdx.x * THREADS + threadIdx.x;
-    if (t < p.turns_count) ((u32*)p.turns)[t] = 0;
-    const int c = (int)(t % pieces);
-    const i64 at = t / pieces;
-    const int bh = (int)(at / p.padded), row = (int)(at % p.padded), b = bh / p.heads, h = bh % p.heads;
-    const bool there = row < p.queries;
-    float x = 0;
-    if (there) {
-        const u16* const y = head_of(p.out, b, h) + row * p.out.row + c * 8;
-        const u16* const g = head_of(p.grad, b, h) + row * p.grad.row + c * 8;
-#if ALIGNED
-        if (c * 8 < DIM) {
-            const uint4 ys = *(const uint4*)y, gs = *(const uint4*)g;
-            const u32 yw[4] = {ys.x, ys.y, ys.z, ys.w}, gw[4] = {gs.x, gs.y, gs.z, gs.w};
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                x = fmaf(widen((u16)yw[i]), widen((u16)gw[i]), x);
-                x = fmaf(widen((u16)(yw[i] >> 16)), widen((u16)(gw[i] >> 16)), x);
-            }
-        }
-#else
-        for (int e = 0; e < 8; ++e)
-            if (c * 8 + e < DIM) x = fmaf(widen(y[e]), widen(g[e]), x);
-#endif
-    }
-#pragma unroll
-    for (int n = 1; n < pieces; n *= 2) x += __shfl_xor_sync(0xffffffffu, x, n);
-    if (c == 0) {
-        ((float*)p.delta)[at] = x;
-        ((float*)p.lse2)[at] = there ? ((const float*)p.lse)[(i64)bh * p.queries + row] * LOG2E : INFINITE;
-    }
-}
-
 struct Backward {
     View q, k, v, grad, dq, dk, dv;
     u64 lse2, delta, sums, turns;

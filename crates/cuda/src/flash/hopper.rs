@@ -1,6 +1,6 @@
 //! Hopper's kernels: what TMA is told of the arrays, and how the work is laid out.
 
-use super::{Key, View, group, lead};
+use super::{Key, View, lead};
 use crate::{backend::Cuda, module::Loaded, sys::driver};
 use gradus_core::{Result, op::Attention};
 use std::ffi::c_void;
@@ -23,6 +23,12 @@ pub fn shared(d: usize) -> [usize; 2] {
     let steps = 2 * 2 * 64 * d * 2 + 2 * 512;
     let backward = 2 * tiles * 128 * d * 2 + steps + 128 * 128 + 2 * 64 * d * 4 + 16 + 8 * 16;
     [super::SLACK + forward, super::SLACK + backward]
+}
+
+/// How many matrices of an attention are next to each other in the order of work, if `most` of them may be: all groups
+/// about alike.
+fn group(batch: usize, most: usize) -> usize {
+    batch.div_ceil(batch.div_ceil(most.max(1)).max(1)).max(1)
 }
 
 /// Whether TMA can read this: it wants a distance between any two.

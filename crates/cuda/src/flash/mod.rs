@@ -57,10 +57,10 @@ impl Key {
             ("CAUSAL", causal as usize),
             ("ALIGNED", aligned as usize),
         ];
-        let mut text: String = defined.iter().map(|(name, value)| format!("#define {name} {value}\n")).collect();
-        let parts = [include_str!("common.cu"), include_str!("forward.cu"), include_str!("backward.cu")];
-        text.extend(if hopper { hopper::TEXTS } else { parts });
-        text
+        let text: String = defined.iter().map(|(name, value)| format!("#define {name} {value}\n")).collect();
+        let own = [include_str!("common.cu"), include_str!("forward.cu"), include_str!("backward.cu")];
+        let own = if hopper { hopper::TEXTS } else { own };
+        text + include_str!("rows.cu") + include_str!("delta.cu") + &own.concat()
     }
 
     /// Dynamic shared memory of forward and backward, in bytes.
@@ -145,12 +145,6 @@ impl View {
     fn aligned(&self) -> bool {
         self.at.is_multiple_of(16) && [self.batch, self.head, self.row].iter().all(|s| s % 8 == 0)
     }
-}
-
-/// How many matrices of an attention are next to each other in the order of work, if `most` of them may be: all groups
-/// about alike.
-fn group(batch: usize, most: usize) -> usize {
-    batch.div_ceil(batch.div_ceil(most.max(1)).max(1)).max(1)
 }
 
 /// Batches and heads.

@@ -2,7 +2,7 @@
 
 use super::{
     body::{Arith, Body, Direction, V, Vop},
-    functions::{EQ, GT, LT, abs, copysign, poly},
+    functions::{EQ, GT, LT, abs, copysign, poly, sigmoid},
 };
 use gradus_math::f64::coefficients as co;
 
@@ -10,7 +10,7 @@ use gradus_math::f64::coefficients as co;
 pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
     Some(match name {
         "exp" => exp(b, x[0]),
-        "sigmoid" => sigmoid(b, x[0]),
+        "sigmoid" => sigmoid(b, x[0], exp),
         "expm1" => expm1(b, x[0]),
         "tanh" => tanh(b, x[0]),
         "log" => ln(b, x[0]),
@@ -40,16 +40,6 @@ fn exp(b: &mut Body, x: V) -> V {
     let p = b.two(Arith::Add, p, one);
     // Times 2^n, rounded once as by two multiplications.
     b.two(Arith::Scale, p, n)
-}
-
-fn sigmoid(b: &mut Body, x: V) -> V {
-    let (sign, zero, one) = (b.sign(), b.number(0.0), b.number(1.0));
-    let minus = b.two(Arith::Or, x, sign);
-    let e = exp(b, minus);
-    let m = b.push(Vop::Compare(LT, x, zero));
-    let num = b.push(Vop::Select(m, e, one));
-    let below = b.two(Arith::Add, one, e);
-    b.two(Arith::Div, num, below)
 }
 
 fn half_expm1(b: &mut Body, x: V) -> V {

@@ -61,7 +61,7 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "where" => b.push(Vop::Select(x[0], x[1], x[2])),
         _ if b.wide => return doubles::row(b, name, x),
         "exp" => exp(b, x[0]),
-        "sigmoid" => sigmoid(b, x[0]),
+        "sigmoid" => sigmoid(b, x[0], exp),
         "tanh" => tanh(b, x[0]),
         "expm1" => expm1(b, x[0]),
         "log" => log(b, x[0]),
@@ -134,7 +134,8 @@ fn exp(b: &mut Body, x: V) -> V {
     b.two(Arith::Scale, p, n)
 }
 
-fn sigmoid(b: &mut Body, x: V) -> V {
+/// By the `exp` of either width.
+pub(super) fn sigmoid(b: &mut Body, x: V, exp: fn(&mut Body, V) -> V) -> V {
     let (sign, zero, one) = (b.sign(), b.number(0.0), b.number(1.0));
     let minus = b.two(Arith::Or, x, sign);
     let e = exp(b, minus);
