@@ -5,42 +5,95 @@ use crate::lanes::{Lanes, PARALLEL_WORK};
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-/// Runs `block` on matching `n * inner` blocks of the input and the output, on several threads
-/// when there is enough to do. Blocks are independent.
-fn for_blocks<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], block: impl Fn(&[T], &mut [U]) + Sync) {
+/// Lanes that are carried side by side: one waits for its last sum longer than four take.
+const ABREAST: usize = 4;
+
+/// Runs `some` on matching runs of whole `n * inner` blocks of the input and the output, on several threads when there is
+/// enough to do. Blocks are independent.
+fn for_runs<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], some: impl Fn(&[T], &mut [U]) + Sync) {
     debug_assert!(x.len() == l.len() && out.len() == l.len());
     let size = l.n * l.inner;
     if size == 0 {
-    } else if l.len() >= PARALLEL_WORK && l.outer > 1 {
-        // Several short blocks to a task.
-        let group = (PARALLEL_WORK / 4 / size).max(1);
-        x.par_chunks(group * size).zip(out.par_chunks_mut(group * size)).for_each(|(x, out)| {
-            x.chunks_exact(size).zip(out.chunks_exact_mut(size)).for_each(|(x, out)| block(x, out));
-        });
-    } else {
-        x.chunks_exact(size).zip(out.chunks_exact_mut(size)).for_each(|(x, out)| block(x, out));
+        return;
     }
+    // Several short blocks to a task, and as many as go abreast.
+    let run = (PARALLEL_WORK / 4 / size).max(if l.inner == 1 { ABREAST } else { 1 }) * size;
+    if l.len() >= PARALLEL_WORK && run < l.len() {
+        x.par_chunks(run).zip(out.par_chunks_mut(run)).for_each(|(x, out)| some(x, out));
+    } else {
+        some(x, out);
+    }
+}
+
+/// The same, block by block.
+fn for_blocks<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], block: impl Fn(&[T], &mut [U]) + Sync) {
+    let size = l.n * l.inner;
+    for_runs(l, x, out, |x, out| {
+        x.chunks_exact(size).zip(out.chunks_exact_mut(size)).for_each(|(x, out)| block(x, out));
+    });
 }
 
 /// `out[i] = step(out[i - 1], x[i])` along the axis, carried in the accumulator type.
 fn scan<T: Num>(l: Lanes, x: &[T], out: &mut [T], start: T::Acc, step: impl Fn(T::Acc, T::Acc) -> T::Acc + Sync) {
-    for_blocks(l, x, out, |x, out| {
-        if l.inner == 1 {
-            let mut acc = start;
-            for (x, out) in x.iter().zip(out) {
-                acc = step(acc, x.widen());
-                *out = T::narrow(acc);
+    match l.inner {
+        1 => for_runs(l, x, out, |x, out| {
+            let sizes = (ABREAST * l.n, x.len() / l.n % ABREAST);
+            let (whole, rest) = x.split_at(x.len() - sizes.1 * l.n);
+            let (out, last) = out.split_at_mut(whole.len());
+            for (x, out) in whole.chunks_exact(sizes.0).zip(out.chunks_exact_mut(sizes.0)) {
+                rows::<T, ABREAST>(l.n, x, out, start, &step);
             }
-        } else {
-            let mut acc = vec![start; l.inner];
-            for (x, out) in x.chunks_exact(l.inner).zip(out.chunks_exact_mut(l.inner)) {
+            match sizes.1 {
+                3 => rows::<T, 3>(l.n, rest, last, start, &step),
+                2 => rows::<T, 2>(l.n, rest, last, start, &step),
+                1 => rows::<T, 1>(l.n, rest, last, start, &step),
+                _ => {}
+            }
+        }),
+        2 => for_blocks(l, x, out, |x, out| columns::<T, 2>(x, out, start, &step)),
+        3 => for_blocks(l, x, out, |x, out| columns::<T, 3>(x, out, start, &step)),
+        4 => for_blocks(l, x, out, |x, out| columns::<T, 4>(x, out, start, &step)),
+        inner => for_blocks(l, x, out, |x, out| {
+            let mut acc = vec![start; inner];
+            for (x, out) in x.chunks_exact(inner).zip(out.chunks_exact_mut(inner)) {
                 for ((x, out), acc) in x.iter().zip(out).zip(&mut acc) {
                     *acc = step(*acc, x.widen());
                     *out = T::narrow(*acc);
                 }
             }
+        }),
+    }
+}
+
+/// `R` lanes of `n` elements, one after the other in memory.
+fn rows<T: Num, const R: usize>(
+    n: usize,
+    x: &[T],
+    out: &mut [T],
+    start: T::Acc,
+    step: &impl Fn(T::Acc, T::Acc) -> T::Acc,
+) {
+    let xs: [&[T]; R] = std::array::from_fn(|r| &x[r * n..(r + 1) * n]);
+    let mut lines = out.chunks_exact_mut(n);
+    let outs: [&mut [T]; R] = std::array::from_fn(|_| lines.next().unwrap_or_default());
+    let mut acc = [start; R];
+    for i in 0..n {
+        for r in 0..R {
+            acc[r] = step(acc[r], xs[r][i].widen());
+            outs[r][i] = T::narrow(acc[r]);
         }
-    });
+    }
+}
+
+/// `R` lanes side by side in memory.
+fn columns<T: Num, const R: usize>(x: &[T], out: &mut [T], start: T::Acc, step: &impl Fn(T::Acc, T::Acc) -> T::Acc) {
+    let mut acc = [start; R];
+    for (x, out) in x.as_chunks::<R>().0.iter().zip(out.as_chunks_mut::<R>().0) {
+        for r in 0..R {
+            acc[r] = step(acc[r], x[r].widen());
+            out[r] = T::narrow(acc[r]);
+        }
+    }
 }
 
 /// Cumulative sum; `f32` is carried in `f64` and half precision in `f32`, integers wrap.
