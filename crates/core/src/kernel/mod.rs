@@ -29,10 +29,12 @@ mod overwrite;
 pub mod rand;
 mod show;
 mod turn;
+mod unroll;
 mod verify;
 
 pub use collapse::collapse;
 pub use turn::{many_lines, turned};
+pub use unroll::unrolled;
 pub use verify::verify;
 
 use crate::{

@@ -111,6 +111,17 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
     let mut reduced: SmallVec<[Parts; 4]> = SmallVec::new();
     let pieces = chunks.min(rayon::current_num_threads() * 4);
     for (s, pass) in p.passes.iter().enumerate() {
+        if pass.elems.is_empty() {
+            // Nothing but row values and their stores: no chunks to share out.
+            with_task(p, bases, params, |t| {
+                t.start(m0);
+                p.passes.iter().zip(&reduced).for_each(|(past, r)| t.restore(past, n, r));
+                // SAFETY: the caller's promise.
+                p.passes[..=s].iter().try_for_each(|past| unsafe { t.row_values(past, n, std::ptr::eq(past, pass)) })
+            })?;
+            reduced.push(Parts::default());
+            continue;
+        }
         let some = |i: usize| {
             let mut parts = Parts::default();
             with_task(p, bases, params, |t| {
@@ -149,12 +160,30 @@ pub(super) struct Memory {
     /// Where each cursor stands: at reduce point zero, and now.
     pub(super) row: Vec<usize>,
     pub(super) pos: Vec<usize>,
-    pub(super) acc: Vec<u64>,
+    /// Accumulators; the first stands at a multiple of 64 bytes.
+    acc: Vec<u64>,
     pub(super) parts: Parts,
     /// What a register of equal lines was filled from, and how far.
     pub(super) filled: Vec<(usize, usize)>,
     /// Tables of the loops of a nest.
     pub(super) ready: Vec<nest::Ready>,
+}
+
+impl Memory {
+    /// Room for so many words of accumulators.
+    pub(super) fn accumulators(&mut self, words: usize) {
+        // And for the way to the first line: vectors that cross lines cost twice.
+        if self.acc.len() < words + 8 {
+            self.acc.resize(words + 8, 0);
+        }
+    }
+
+    /// The accumulators of reduction `k`, of `per` words each.
+    #[inline]
+    pub(super) fn accumulator(&mut self, k: usize, per: usize) -> *mut u8 {
+        let first = self.acc.as_ptr().align_offset(64).min(8);
+        self.acc[first + k * per..].as_mut_ptr().cast()
+    }
 }
 
 thread_local! {
@@ -388,7 +417,7 @@ impl Task<'_> {
                                 Entry::Memory(c) => at(&self.m, *c),
                                 Entry::Accumulator(k) => {
                                     let lane = if p.style == Style::Columns { s.lane * s.n * 4 } else { 0 };
-                                    self.m.acc[k * per..].as_mut_ptr() as usize + lane
+                                    self.m.accumulator(*k, per) as usize + lane
                                 }
                             };
                         }
@@ -398,7 +427,7 @@ impl Task<'_> {
                         }
                     }
                     Micro::Fold { k, size, f, src: x, .. } => {
-                        let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
+                        let acc = self.m.accumulator(*k, per);
                         let x = src(&self.m, x);
                         match p.style {
                             Style::Columns => (f.across)(acc.add(s.lane * s.n * size), x, s.n),

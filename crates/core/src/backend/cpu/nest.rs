@@ -121,9 +121,7 @@ impl Task<'_> {
         let mut ready = std::mem::take(&mut self.m.ready);
         let (unit, reduces) = (p.unit, p.passes.iter().map(|p| p.reduces.len()).max().unwrap_or(0));
         let words = self.acc_len(unit) * reduces;
-        if self.m.acc.len() < words {
-            self.m.acc.resize(words, 0);
-        }
+        self.m.accumulators(words);
         let loops = nests.iter().map(|n| n.loops.len()).sum();
         if ready.len() < loops {
             ready.resize_with(loops, Ready::default);
@@ -195,6 +193,7 @@ impl Task<'_> {
     fn lay(&mut self, nest: &Nest, i: usize, j: usize, per: usize) {
         let laid = &nest.loops[i];
         let base = (self.m.scratch.as_ptr() as usize).next_multiple_of(64);
+        let first = self.m.accumulator(0, 0) as usize;
         let r = &mut self.m.ready[nest.first + i];
         for &(place, c, step) in &laid.moving {
             r.table[place] = self.m.row[c].wrapping_add_signed(j as isize * step);
@@ -206,7 +205,7 @@ impl Task<'_> {
             r.table[place] = base + self.p.slot[v] + j * per_col;
         }
         for &(place, k) in &laid.accumulators {
-            r.table[place] = self.m.acc[k * per..].as_ptr() as usize;
+            r.table[place] = first.wrapping_add(k * per * 8);
         }
         for (i, number) in laid.numbers.iter().enumerate() {
             if let Number::Value(v) = *number {

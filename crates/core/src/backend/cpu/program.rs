@@ -15,7 +15,7 @@ use super::{
     nest, tiles,
     whole::{Functions, Made, Over},
 };
-use crate::kernel::{InstKind, Kernel, Level, Val, collapse, many_lines, turned};
+use crate::kernel::{InstKind, Kernel, Level, Val, collapse, many_lines, turned, unrolled};
 
 /// Along a last axis of at least this extent a block is a part of one line; below, it is several lines.
 const LONG_LINE: usize = 512;
@@ -122,6 +122,12 @@ impl Program {
         self.style == Style::Rows && self.spread[v] && !self.bare
     }
 
+    /// Whether all its reductions go by functions for groups of reduce points.
+    fn by_points(&self) -> bool {
+        let f = &self.functions.points;
+        !f.is_empty() && f.iter().zip(&self.passes).all(|(f, p)| f.is_some() || p.elems.is_empty())
+    }
+
     /// First map point of a unit, and how many it has.
     pub fn points_of(&self, unit: usize) -> (usize, usize) {
         match self.style {
@@ -140,6 +146,7 @@ impl Program {
     /// Prepares a verified kernel.
     pub fn new(kernel: &Kernel) -> Program {
         let kernel = collapse(kernel);
+        let kernel = unrolled(&kernel).map_or(kernel, |flat| collapse(&flat));
         let kernel = match super::copy::Transposition::of(&kernel) {
             Some(_) => kernel,
             None => turned(&kernel).unwrap_or(kernel),
@@ -161,6 +168,10 @@ impl Program {
         let blocks = program.functions.units.as_ref().is_some_and(|w| w.over == Over::Blocks);
         if blocks && program.inner <= WHOLE_LINE && program.rows / program.inner >= WHOLE_LINES {
             // A function has no registers in memory, and would leave the end of every line to calls.
+            return Program::with(program.kernel, LONG_LINE, true);
+        }
+        if program.by_points() && program.cols > program.kernel.order.chunk && program.unit < program.inner {
+            // Threads then take chunks of whole rows, which lie one after the other.
             return Program::with(program.kernel, LONG_LINE, true);
         }
         program
@@ -293,7 +304,7 @@ impl Program {
             Style::Columns => (target / lanes).max(64).min(target),
             Style::Rows => target,
         };
-        let unit = if whole { inner } else { unit };
+        let unit = if whole { inner.min(WHOLE_LINE) } else { unit };
         let unit = if tiles { unit.min(tiles::WIDTH) } else { unit };
         let unit = match blocks {
             Blocks::Lines(line) => (unit / line).max(1) * line,

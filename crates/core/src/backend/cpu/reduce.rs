@@ -18,7 +18,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Registers of finished reductions: for each chunk, each reduction of a pass, each map point, eight bytes or less.
+/// Registers of finished reductions: for each chunk and each reduction of a pass, those of all map points.
 pub struct Parts {
     words: Vec<u64>,
     chunks: usize,
@@ -77,10 +77,17 @@ fn points(p: &Program, n: usize) -> usize {
     if p.style == Style::Columns { n } else { 1 }
 }
 
+/// Words that the registers of one reduction of a pass take, for so many points.
+fn words(p: &Program, pass: &Pass, w: usize) -> usize {
+    let size = pass.reduces.iter().map(|&v| width(p.kernel.insts[v].dtype)).max().unwrap_or(8);
+    (w * size).div_ceil(8)
+}
+
 /// The reductions of a pass from the parts of all its chunks: neighbours first. The first chunk's place holds the result.
 pub fn combine(p: &Program, pass: &Pass, n: usize, parts: &mut Parts) {
     let w = points(p, n);
-    let per_chunk = pass.reduces.len() * w;
+    let each = words(p, pass, w);
+    let per_chunk = pass.reduces.len() * each;
     for (k, &v) in pass.reduces.iter().enumerate() {
         let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { continue };
         let dtype = p.kernel.insts[v].dtype;
@@ -92,10 +99,10 @@ pub fn combine(p: &Program, pass: &Pass, n: usize, parts: &mut Parts) {
         let mut apart = 1;
         while apart < parts.chunks {
             for c in (0..parts.chunks - apart).step_by(2 * apart) {
-                let at = |c: usize| c * per_chunk + k * w;
+                let at = |c: usize| c * per_chunk + k * each;
                 let (low, high) = parts.words.split_at_mut(at(c + apart));
                 let acc = low[at(c)..].as_mut_ptr().cast::<u8>();
-                // SAFETY: each part has w words, which is room for w registers; parts do not overlap.
+                // SAFETY: each part has room for w registers; parts do not overlap.
                 unsafe {
                     across(acc, high.as_ptr().cast(), w);
                     if dtype.is_int() {
@@ -148,12 +155,13 @@ impl Task<'_> {
         // SAFETY: the caller's promise.
         unsafe { self.chunk(s, n, c)? };
         let w = points(self.p, n);
+        let each = words(self.p, pass, w);
         for (k, &v) in pass.reduces.iter().enumerate() {
             self.finish(k, v, n);
             let at = out.words.len();
-            out.words.resize(at + w, 0);
+            out.words.resize(at + each, 0);
             let (from, bytes) = (self.m.ptr[v] as *const u8, w * width(self.p.kernel.insts[v].dtype));
-            // SAFETY: `finish` left w registers there, and w words are room for them.
+            // SAFETY: `finish` left w registers there, and these words are room for them.
             unsafe { std::ptr::copy_nonoverlapping(from, out.words[at..].as_mut_ptr().cast(), bytes) };
         }
         out.chunks += 1;
@@ -163,12 +171,13 @@ impl Task<'_> {
     /// Puts the finished reductions of a pass back into their registers.
     pub(super) fn restore(&mut self, pass: &Pass, n: usize, parts: &Parts) {
         let w = points(self.p, n);
+        let each = words(self.p, pass, w);
         for (k, &v) in pass.reduces.iter().enumerate() {
             let dtype = self.p.kernel.insts[v].dtype;
             let reg = self.m.ptr[v] as *mut u8;
             // SAFETY: registers hold a block of values, and w is at most that.
             unsafe {
-                std::ptr::copy_nonoverlapping(parts.words[k * w..].as_ptr().cast(), reg, w * width(dtype));
+                std::ptr::copy_nonoverlapping(parts.words[k * each..].as_ptr().cast(), reg, w * width(dtype));
                 if self.p.spreads(v) {
                     transfer::spread(dtype, reg, self.p.width_of[v]);
                 }
@@ -182,13 +191,11 @@ impl Task<'_> {
         if pass.reduces.is_empty() {
             return;
         }
-        if self.m.acc.len() < per * pass.reduces.len() {
-            self.m.acc.resize(per * pass.reduces.len(), 0);
-        }
+        self.m.accumulators(per * pass.reduces.len());
         for (k, &v) in pass.reduces.iter().enumerate() {
             let InstKind::Reduce(op, _) = p.kernel.insts[v].kind else { continue };
             let dtype = p.kernel.insts[v].dtype;
-            let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
+            let acc = self.m.accumulator(k, per);
             if p.style == Style::Rows && dtype == DType::F32 && p.kernel.order.lanes == WIDE {
                 let start = match op {
                     ReduceOp::Sum => 0.0,
@@ -231,7 +238,7 @@ impl Task<'_> {
         let per = self.acc_len(n);
         let fold = fold(op, dtype, self.isa);
         let across = fold.across;
-        let acc = self.m.acc[k * per..].as_mut_ptr().cast::<u8>();
+        let acc = self.m.accumulator(k, per);
         let reg = self.m.ptr[v] as *mut u8;
         let w = if p.style == Style::Columns { n } else { 1 };
         // Lanes beyond the row's length would hold the identity; in columns style they do not exist, and leaving them

@@ -222,7 +222,7 @@ impl Task<'_> {
             Place::Cursor(c, bytes) => m.row[c].wrapping_add_signed(step(&p.cursors[c]) + bytes),
             Place::Value(v) => m.ptr[v],
             Place::Register(v) => base + p.slot[v],
-            Place::Accumulator(k) => m.acc[k * per..].as_mut_ptr() as usize,
+            Place::Accumulator(k) => m.accumulator(k, per) as usize,
             Place::Part(_, k) => parts[k..].as_mut_ptr() as usize,
             Place::Count => COUNT.as_ptr() as usize,
             Place::Positions(v) => {
