@@ -86,10 +86,25 @@ fn conv_options(stride: usize, padding: usize) -> ConvOptions {
     ConvOptions { stride: stride.into(), padding: padding.into(), ..ConvOptions::default() }
 }
 
+/// The shape of a small convolutional network.
+#[derive(Clone, Copy)]
+pub struct CnnShape {
+    /// Channels of the images.
+    pub inputs: usize,
+    /// Their side.
+    pub side: usize,
+    /// Channels of the two convolutions.
+    pub channels: [usize; 2],
+    /// Width of the dense layer.
+    pub hidden: usize,
+}
+
 /// Two convolutions with pooling, two dense layers.
-pub fn cnn(p: &mut Params) -> Result<Forward> {
-    let (w1, b1, w2, b2) = (p.conv(1, 32, 3)?, p.full([32], 0.0)?, p.conv(32, 64, 3)?, p.full([64], 0.0)?);
-    let (f1, f2) = (p.linear(3136, 128)?, p.linear(128, 10)?);
+pub fn cnn(p: &mut Params, s: CnnShape) -> Result<Forward> {
+    let [c1, c2] = s.channels;
+    let (w1, b1, w2, b2) = (p.conv(s.inputs, c1, 3)?, p.full([c1], 0.0)?, p.conv(c1, c2, 3)?, p.full([c2], 0.0)?);
+    let side = s.side / 2 / 2;
+    let (f1, f2) = (p.linear(c2 * side * side, s.hidden)?, p.linear(s.hidden, 10)?);
     Ok(Box::new(move |x| {
         let pool = |h: Tensor| h.max_pool2d(2, MaxPoolOptions::default());
         let h = pool(x.conv2d(&w1, Some(&b1), conv_options(1, 1))?.relu())?;

@@ -2,14 +2,16 @@
 
 use crate::{
     Bench,
-    models::{self, Forward, GptShape, Params, VOCAB},
+    models::{self, CnnShape, Forward, GptShape, Params, VOCAB},
 };
 use gradus_core::{DType, Error, Reduction, Result, Tensor, compile, no_grad};
 use gradus_optim::{Adam, Optimizer, Sgd};
 
-type Loss = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// What a step makes smaller.
+pub type Loss = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
-fn cross_entropy(y: &Tensor, labels: &Tensor) -> Result<Tensor> {
+/// Of the last axis, for all others as one.
+pub fn cross_entropy(y: &Tensor, labels: &Tensor) -> Result<Tensor> {
     y.view([-1, y.dims()[y.rank() - 1] as i64])?.cross_entropy(labels)
 }
 
@@ -17,12 +19,14 @@ fn mse(y: &Tensor, target: &Tensor) -> Result<Tensor> {
     y.mse_loss(target, Reduction::Mean)
 }
 
-fn made(t: Tensor) -> Result<Tensor> {
+/// A tensor, computed.
+pub fn made(t: Tensor) -> Result<Tensor> {
     t.eval()?;
     Ok(t)
 }
 
-fn labels(n: usize, classes: usize) -> Result<Tensor> {
+/// Random classes.
+pub fn labels(n: usize, classes: usize) -> Result<Tensor> {
     made(Tensor::randint(0, classes as i64, [n], DType::I64)?)
 }
 
@@ -63,6 +67,7 @@ fn infer(bench: &Bench, name: &str, model: Forward, x: Tensor) {
     });
 }
 
+const CNN: CnnShape = CnnShape { inputs: 1, side: 28, channels: [32, 64], hidden: 128 };
 const SMALL: GptShape = GptShape { layers: 4, heads: 4, width: 128, block: 64 };
 const MID: GptShape = GptShape { layers: 6, heads: 6, width: 384, block: 256 };
 
@@ -81,7 +86,7 @@ pub fn training(name: &str, compiled: bool) -> Result<Work> {
         }
         "mlp" => (models::mlp(p, &[784, 128, 64, 10], |x| x.leaky_relu(0.1))?, images(&[64, 784])?, cross_entropy),
         "mlp_wide" => (models::mlp(p, &[784, 1024, 1024, 10], Tensor::relu)?, images(&[256, 784])?, cross_entropy),
-        "cnn" => (models::cnn(p)?, images(&[64, 1, 28, 28])?, cross_entropy),
+        "cnn" => (models::cnn(p, CNN)?, images(&[64, 1, 28, 28])?, cross_entropy),
         "resnet18" => (models::resnet18(p, true)?, images(&[32, 3, 32, 32])?, cross_entropy),
         "gpt_small" | "gpt_mid" => {
             let (shape, batch) = if name == "gpt_small" { (SMALL, 12) } else { (MID, 4) };
@@ -92,30 +97,39 @@ pub fn training(name: &str, compiled: bool) -> Result<Work> {
         _ => return Err(Error::value("training", format!("no workload {name:?}; there are {TRAINING:?}"))),
     };
     let params = std::mem::take(&mut p.all);
-    let mut optimizer: Box<dyn Optimizer> = match name {
+    let optimizer: Box<dyn Optimizer> = match name {
         "sine" => Box::new(Sgd::new(&params, 0.01)),
         "mlp" => Box::new(Sgd::new(&params, 1e-3).momentum(0.9).weight_decay(0.02)),
         "resnet18" => Box::new(Sgd::new(&params, 0.1).momentum(0.9)),
         "gpt_small" | "gpt_mid" => Box::new(Adam::new(&params, 1e-3).decoupled(0.01)),
         _ => Box::new(Adam::new(&params, 1e-3)),
     };
+    Ok(Work {
+        step: step(model, data, loss, optimizer, compiled),
+        #[cfg(test)]
+        params,
+    })
+}
+
+/// Forward, loss, backward and update.
+pub fn step(
+    model: Forward,
+    (x, y): (Tensor, Tensor),
+    loss: Loss,
+    mut optimizer: Box<dyn Optimizer>,
+    compiled: bool,
+) -> Box<dyn FnMut() -> Result<Tensor>> {
     let step = move |optimizer: &mut Box<dyn Optimizer>, [x, y]: [&Tensor; 2]| {
         let l = loss(&model(x)?, y)?;
         optimizer.step(&l.backward()?)?;
         Ok(l)
     };
-    let (x, y) = data;
-    let step: Box<dyn FnMut() -> Result<Tensor>> = if compiled {
+    if compiled {
         let mut step = compile(step);
         Box::new(move || step.call(&mut optimizer, [&x, &y]))
     } else {
         Box::new(move || step(&mut optimizer, [&x, &y]))
-    };
-    Ok(Work {
-        step,
-        #[cfg(test)]
-        params,
-    })
+    }
 }
 
 /// All of them.

@@ -4,6 +4,7 @@
 
 mod elements;
 mod layers;
+mod steps;
 
 use gradus_core::{Result, Tensor, manual_seed};
 use std::{
@@ -68,7 +69,8 @@ pub fn run(names: &[String]) -> Result<()> {
     manual_seed(0);
     let sweep = Sweep { names: names.to_vec() };
     gradus_core::no_grad(|| elements::run(&sweep))?;
-    layers::run(&sweep)
+    layers::run(&sweep)?;
+    steps::run(&sweep)
 }
 
 /// Both sides in turns, `rounds` times; the table of the ratios of the medians.

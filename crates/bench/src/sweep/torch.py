@@ -3,6 +3,7 @@
 import sys, time
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 torch.set_num_threads(2)
 torch.manual_seed(0)
@@ -172,6 +173,94 @@ def layers():
     t("net_lstm", lambda: torch.autograd.grad(lstm(x)[0].square().sum(), list(lstm.parameters())))
 
 
+class Block(nn.Module):
+    def __init__(s, d, h):
+        super().__init__()
+        s.h, s.ln1, s.qkv, s.proj = h, nn.LayerNorm(d), nn.Linear(d, 3 * d), nn.Linear(d, d)
+        s.ln2, s.fc, s.out = nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(s, x):
+        n, t, d = x.shape
+        q, k, v = (p.view(n, t, s.h, d // s.h).transpose(1, 2) for p in s.qkv(s.ln1(x)).split(d, 2))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + s.proj(a.transpose(1, 2).reshape(n, t, d))
+        return x + s.out(F.gelu(s.fc(s.ln2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    def __init__(s, layers, heads, d, block):
+        super().__init__()
+        s.tokens, s.places = nn.Embedding(65, d), nn.Parameter(r(block, d) * 0.02)
+        s.blocks = nn.Sequential(*(Block(d, heads) for _ in range(layers)))
+        s.last, s.head = nn.LayerNorm(d), nn.Linear(d, 65, bias=False)
+
+    def forward(s, x):
+        return s.head(s.last(s.blocks(s.tokens(x) + s.places[: x.shape[1]])))
+
+
+class Recurrent(nn.Module):
+    def __init__(s, layer, hidden):
+        super().__init__()
+        s.layer, s.head = layer, nn.Linear(hidden, 10)
+
+    def forward(s, x):
+        return s.head(s.layer(x)[0][:, -1])
+
+
+def both(name, model, x, y):
+    def infer():
+        with torch.no_grad():
+            return model(x)
+
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+
+    def step():
+        opt.zero_grad()
+        o = model(x)
+        loss = F.cross_entropy(o.view(-1, o.shape[-1]), y)
+        loss.backward()
+        opt.step()
+        return loss.item()
+
+    t("infer_" + name, infer)
+    t("step_" + name, step)
+
+
+def classes(n, k=10):
+    return torch.randint(0, k, (n,))
+
+
+def steps():
+    for sizes, batch in (
+        ((20, 64, 10), 1), ((20, 64, 10), 100), ((784, 300, 100, 10), 32), ((100, 500, 500, 500, 10), 1000),
+        ((3072, 2000, 10), 100),
+    ):  # fmt: skip
+        layers = [m for a, b in zip(sizes, sizes[1:]) for m in (nn.Linear(a, b), nn.ReLU())][:-1]
+        name = "_".join(map(str, sizes))
+        both(f"mlp_{name}x{batch}", nn.Sequential(*layers), r(batch, sizes[0]), classes(batch))
+    for inputs, side, (a, b), batch in (
+        (3, 32, (16, 48), 16), (1, 45, (24, 24), 8), (3, 64, (8, 100), 1), (5, 20, (130, 70), 33),
+    ):  # fmt: skip
+        wide = b * (side // 4) ** 2
+        model = nn.Sequential(
+            nn.Conv2d(inputs, a, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(wide, 100), nn.ReLU(), nn.Linear(100, 10),
+        )  # fmt: skip
+        both(f"cnn_{inputs}_{side}_{a}_{b}x{batch}", model, r(batch, inputs, side, side), classes(batch))
+    for layers, heads, width, block, batch in (
+        (2, 3, 96, 50, 7), (2, 8, 256, 128, 8), (2, 2, 64, 17, 1), (3, 5, 320, 200, 3), (1, 12, 768, 64, 2),
+    ):  # fmt: skip
+        x = torch.randint(0, 65, (batch, block))
+        name = f"gpt_{layers}_{heads}_{width}_{block}x{batch}"
+        both(name, GPT(layers, heads, width, block), x, classes(batch * block, 65))
+    for i, h, time_, batch in ((10, 50, 30, 8), (128, 256, 32, 64), (33, 100, 100, 1), (64, 512, 20, 16)):
+        for kind, layer in (("lstm", nn.LSTM), ("gru", nn.GRU)):
+            model = Recurrent(layer(i, h, batch_first=True), h)
+            both(f"{kind}_{i}_{h}_{time_}x{batch}", model, r(batch, time_, i), classes(batch))
+
+
 with torch.no_grad():
     elements()
 layers()
+steps()
