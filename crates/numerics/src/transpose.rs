@@ -40,19 +40,15 @@ impl Transposition {
             let side = x86::side::<T>();
             for c in (0..self.columns).step_by(TILE) {
                 let columns = TILE.min(self.columns - c);
-                let whole = (columns / side.max(1) * side, self.rows / side.max(1) * side);
                 let part = Transposition { columns, ..*self };
                 let (from, to) = (source.wrapping_offset(c as isize * self.from), target.wrapping_add(c));
-                // SAFETY: the instructions are there; blocks are inside by the caller's promise.
+                let aligned = to.addr() % 64 == 0 && (self.to.unsigned_abs() * size_of::<T>()).is_multiple_of(64);
+                // SAFETY: the instructions are there; the part is inside by the caller's promise.
                 unsafe {
-                    if side == 0 {
-                        part.plain(from, to, (0, 0), (columns, self.rows));
-                        continue;
+                    match side {
+                        0 => part.plain(from, to, (0, 0), (columns, self.rows)),
+                        _ => x86::blocks(&part, from, to, stream && aligned),
                     }
-                    let aligned = to.addr() % 64 == 0 && (self.to.unsigned_abs() * size_of::<T>()).is_multiple_of(64);
-                    x86::blocks(&part, whole, from, to, stream && aligned);
-                    part.plain(from, to, (whole.0, 0), (columns, self.rows));
-                    part.plain(from, to, (0, whole.1), (whole.0, self.rows));
                 }
             }
             return;

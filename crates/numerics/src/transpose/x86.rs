@@ -12,28 +12,32 @@ pub(super) fn side<T>() -> usize {
     }
 }
 
-/// Transposes blocks of whole sides: `whole` columns and rows.
+/// Transposes block by block; those at the edges read and write what is there.
 ///
 /// # Safety
 ///
-/// AVX-512 is there, the blocks lie in their arrays, and with `stream` lines of the target are
+/// AVX-512 is there, the elements lie in their arrays, and with `stream` lines of the target are
 /// aligned.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) unsafe fn blocks<T>(
-    t: &Transposition,
-    whole: (usize, usize),
-    source: *const T,
-    target: *mut T,
-    stream: bool,
-) {
+pub(super) unsafe fn blocks<T: Copy>(t: &Transposition, source: *const T, target: *mut T, stream: bool) {
     let side = side::<T>();
-    for r in (0..whole.1).step_by(side) {
-        for c in (0..whole.0).step_by(side) {
+    for r in (0..t.rows).step_by(side) {
+        for c in (0..t.columns).step_by(side) {
             let from = source.wrapping_offset(c as isize * t.from + r as isize);
             let to = target.wrapping_offset(r as isize * t.to + c as isize);
+            let (rows, columns) = (side.min(t.rows - r), side.min(t.columns - c));
+            let edge = Edge { rows, columns, from: t.from, to: t.to };
             // SAFETY: the caller's promise.
             unsafe {
                 match size_of::<T>() {
+                    // A few numbers are not worth a block.
+                    _ if 4 * rows * columns < side * side => t.plain(source, target, (c, r), (c + columns, r + rows)),
+                    size if rows < side || columns < side => match size {
+                        1 => edge.bytes(from.cast(), to.cast()),
+                        2 => edge.words(from.cast(), to.cast()),
+                        4 => edge.singles(from.cast(), to.cast()),
+                        _ => edge.doubles(from.cast(), to.cast()),
+                    },
                     1 => bytes(from.cast(), t.from, to.cast(), t.to),
                     2 => words(from.cast(), t.from, to.cast(), t.to),
                     4 => singles(from.cast(), t.from, to.cast(), t.to, stream),
@@ -117,23 +121,30 @@ unsafe fn bytes(from: *const i8, step: isize, to: *mut i8, to_step: isize) {
     }
 }
 
+/// Transposes 8 by 8 numbers in registers.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn turn8(mut v: [__m512i; 8]) -> [__m512i; 8] {
+    // Interleaving vectors i and i + 4 rotates the six bits of an element's place by one.
+    let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+    let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+    for _ in 0..3 {
+        let mut w = v;
+        for i in 0..4 {
+            w[2 * i] = _mm512_permutex2var_epi64(v[i], low, v[i + 4]);
+            w[2 * i + 1] = _mm512_permutex2var_epi64(v[i], high, v[i + 4]);
+        }
+        v = w;
+    }
+    v
+}
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn doubles(from: *const i64, step: isize, to: *mut i64, to_step: isize, stream: bool) {
     // SAFETY: the caller gives 8 rows of 8 numbers on both sides.
     unsafe {
-        let mut v: [__m512i; 8] = std::array::from_fn(|i| _mm512_loadu_si512(from.offset(i as isize * step).cast()));
-        // Interleaving vectors i and i + 4 rotates the six bits of an element's place by one.
-        let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
-        let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
-        for _ in 0..3 {
-            let mut w = v;
-            for i in 0..4 {
-                w[2 * i] = _mm512_permutex2var_epi64(v[i], low, v[i + 4]);
-                w[2 * i + 1] = _mm512_permutex2var_epi64(v[i], high, v[i + 4]);
-            }
-            v = w;
-        }
+        let v = turn8(std::array::from_fn(|i| _mm512_loadu_si512(from.offset(i as isize * step).cast())));
         for (i, v) in v.into_iter().enumerate() {
             let to = to.offset(i as isize * to_step);
             if stream {
@@ -143,4 +154,49 @@ unsafe fn doubles(from: *const i64, step: isize, to: *mut i64, to_step: isize, s
             }
         }
     }
+}
+
+/// A block that is less than a whole one.
+struct Edge {
+    rows: usize,
+    columns: usize,
+    from: isize,
+    to: isize,
+}
+
+/// A function that turns an edge, for elements of one size: loads and stores leave out what is not there.
+macro_rules! edge {
+    ($name:ident, $t:ty, $mask:ty, $load:expr, $turn:ident, $store:expr) => {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        unsafe fn $name(&self, from: *const $t, to: *mut $t) {
+            let some = |n: usize| ((1u32 << n) - 1) as $mask;
+            // SAFETY: the caller gives the rows and columns that are there.
+            unsafe {
+                let v = $turn(std::array::from_fn(|i| {
+                    let here = if i < self.columns { some(self.rows) } else { 0 };
+                    // What is not there is not read, wherever that points.
+                    $load(here, from.wrapping_offset(i as isize * self.from))
+                }));
+                for (i, v) in v.into_iter().enumerate().take(self.rows) {
+                    $store(to.offset(i as isize * self.to), some(self.columns), v);
+                }
+            }
+        }
+    };
+}
+
+impl Edge {
+    edge!(bytes, i8, __mmask16, |m, p| _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, p)), turn16, |p, m, v| {
+        _mm_mask_storeu_epi8(p, m, _mm512_cvtepi32_epi8(v))
+    });
+    edge!(words, i16, __mmask16, |m, p| _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p)), turn16, |p, m, v| {
+        _mm256_mask_storeu_epi16(p, m, _mm512_cvtepi32_epi16(v))
+    });
+    edge!(singles, i32, __mmask16, |m, p| _mm512_maskz_loadu_epi32(m, p), turn16, |p, m, v| {
+        _mm512_mask_storeu_epi32(p, m, v)
+    });
+    edge!(doubles, i64, __mmask8, |m, p| _mm512_maskz_loadu_epi64(m, p), turn8, |p, m, v| {
+        _mm512_mask_storeu_epi64(p, m, v)
+    });
 }

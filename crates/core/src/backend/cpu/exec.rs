@@ -123,7 +123,7 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
             continue;
         }
         let some = |i: usize| {
-            let mut parts = Parts::default();
+            let mut parts = Parts::with_room();
             with_task(p, bases, params, |t| {
                 t.start(m0);
                 p.passes.iter().zip(&reduced).for_each(|(past, r)| t.restore(past, n, r));
@@ -144,7 +144,7 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
             let _ = all[i].set(some(i)?);
             Ok(())
         })?;
-        let mut parts = Parts::default();
+        let mut parts = Parts::with_room();
         all.iter().filter_map(OnceLock::get).for_each(|p| parts.append(p));
         combine(p, pass, n, &mut parts);
         reduced.push(parts);

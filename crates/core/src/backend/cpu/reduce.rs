@@ -19,6 +19,7 @@ use std::{
 };
 
 /// Registers of finished reductions: for each chunk and each reduction of a pass, those of all map points.
+#[derive(Default)]
 pub struct Parts {
     words: Vec<u64>,
     chunks: usize,
@@ -33,24 +34,26 @@ fn spare() -> MutexGuard<'static, Vec<Vec<u64>>> {
     SPARE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-impl Default for Parts {
-    fn default() -> Parts {
-        Parts { words: spare().pop().unwrap_or_default(), chunks: 0 }
-    }
-}
-
 impl Drop for Parts {
     fn drop(&mut self) {
         let mut words = std::mem::take(&mut self.words);
+        if words.capacity() == 0 {
+            return;
+        }
         words.clear();
         let mut spare = spare();
-        if words.capacity() > 0 && spare.len() < SPARES {
+        if spare.len() < SPARES {
             spare.push(words);
         }
     }
 }
 
 impl Parts {
+    /// None yet, with room that others have left.
+    pub fn with_room() -> Parts {
+        Parts { words: spare().pop().unwrap_or_default(), chunks: 0 }
+    }
+
     /// Starts anew.
     pub fn clear(&mut self) {
         self.words.clear();

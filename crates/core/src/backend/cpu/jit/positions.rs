@@ -4,7 +4,7 @@
 //! must be a small number. Numbers that come with each launch are looked at then (see [`super::function::Given`]).
 
 use super::{
-    body::{Arith, V, Vop},
+    body::{Arith, Form, V, Vop},
     function::{NOWHERE, SMALL},
     functions,
     whole::Maker,
@@ -28,27 +28,8 @@ impl Maker<'_> {
         }
         match (inst.level, &inst.kind) {
             (Level::Uniform, _) => Some(self.invariant(v, true)),
-            (Level::Row | Level::Elem, InstKind::Load { source: Source::Iota, access }) => {
-                if !access.bounds.is_empty() || !access.lookup.is_empty() {
-                    return None;
-                }
-                // Counted from a table: its ends must not be passed.
-                let (mut least, mut most) = (access.offset, access.offset);
-                for (&n, &s) in k.map.iter().chain(&k.reduce).zip(&access.strides) {
-                    let far = s * (n as isize - 1).max(0);
-                    (least, most) = (least + far.min(0), most + far.max(0));
-                }
-                if least < 0 || most >= POSITIONS as isize {
-                    return None;
-                }
-                let along = match self.o.over {
-                    Over::Rows if inst.level == Level::Row => 0,
-                    Over::Rows => *access.strides.get(k.map.len())?,
-                    Over::Lines | Over::Blocks => *access.strides.get(k.map.len().checked_sub(1)?)?,
-                    Over::Chunks | Over::Points(_) => return None,
-                };
-                let bytes = 4 * self.row_step(&access.strides);
-                let p = self.pointer(Place::Positions(v), bytes)?;
+            (Level::Row | Level::Elem, InstKind::Load { source: Source::Iota, .. }) => {
+                let (p, along) = self.counted(v)?;
                 self.bounds.insert(v, POSITIONS as i64);
                 match along {
                     0 => Some(self.body().push(Vop::At(p))),
@@ -63,6 +44,39 @@ impl Maker<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The same in lanes of 64 bits.
+    pub(super) fn wide_position(&mut self, v: Val) -> Option<V> {
+        let (p, along) = self.counted(v)?;
+        (along == 1).then(|| self.body().push(Vop::Widen(Form::Ints, p)))
+    }
+
+    /// Where a load of positions stands in the table of them, and its step along a row.
+    fn counted(&mut self, v: Val) -> Option<(usize, isize)> {
+        let k = self.o.k;
+        let inst = &k.insts[v];
+        let InstKind::Load { source: Source::Iota, access } = &inst.kind else { return None };
+        if !access.bounds.is_empty() || !access.lookup.is_empty() {
+            return None;
+        }
+        // Its ends must not be passed.
+        let (mut least, mut most) = (access.offset, access.offset);
+        for (&n, &s) in k.map.iter().chain(&k.reduce).zip(&access.strides) {
+            let far = s * (n as isize - 1).max(0);
+            (least, most) = (least + far.min(0), most + far.max(0));
+        }
+        if least < 0 || most >= POSITIONS as isize {
+            return None;
+        }
+        let along = match self.o.over {
+            Over::Rows if inst.level == Level::Row => 0,
+            Over::Rows => *access.strides.get(k.map.len())?,
+            Over::Lines | Over::Blocks => *access.strides.get(k.map.len().checked_sub(1)?)?,
+            Over::Chunks | Over::Points(_) => return None,
+        };
+        let bytes = 4 * self.row_step(&access.strides);
+        Some((self.pointer(Place::Positions(v), bytes)?, along))
     }
 
     /// How large a number a position may be; none if it may be nowhere.

@@ -190,6 +190,7 @@ impl Maker<'_> {
         }
         values::lanes(inst.dtype, self.wide)?;
         let value = match (inst.level, &inst.kind, self.o.over) {
+            (Level::Elem, InstKind::Load { source: Source::Iota, .. }, _) => self.wide_position(v)?,
             (Level::Uniform, InstKind::Const(x), _) if !bool => values::constant(self.body(), *x, inst.dtype)?,
             (Level::Uniform, _, _) if !bool => self.invariant(v, true),
             (Level::Uniform, _, _) => {
