@@ -2,6 +2,7 @@ use super::{
     body::{Body, Folding, Vop},
     build::assemble,
     functions, memory,
+    width::Width,
 };
 use crate::{
     DType,
@@ -11,7 +12,7 @@ use crate::{
 fn run(body: &Body, tables: &[*mut u8], n: usize) {
     let (code, constants) = assemble(body).expect("enough registers");
     let narrow: Vec<u32> = constants.iter().map(|&c| c as u32).collect();
-    let pool = if body.wide { constants.as_ptr().cast() } else { narrow.as_ptr() };
+    let pool = if body.wide() { constants.as_ptr().cast() } else { narrow.as_ptr() };
     let sealed = memory::Sealed::new(&code).expect("memory");
     let mut table: Vec<usize> = tables.iter().map(|&p| p as usize).collect();
     table.push(pool as usize);
@@ -53,7 +54,7 @@ fn every_function<T: Copy + Default + PartialEq + std::fmt::Debug>(
     let z: Vec<T> = x.iter().skip(7).chain(x).copied().collect();
     let mut known = 0;
     for r in ewise::all().filter(|r| r.kind != ewise::Kind::Compare && r.name != "where") {
-        let mut b = Body::new(dtype == DType::F64);
+        let mut b = Body::new(if dtype == DType::F64 { Width::Double } else { Width::Single });
         let ins: Vec<_> = (0..r.arity)
             .map(|_| {
                 let p = b.pointer();
@@ -175,7 +176,7 @@ fn types_convert_as_outside() {
     let types = [F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool];
     let mut made = 0;
     let pairs = types.iter().flat_map(|&a| types.iter().map(move |&b| (a, b)));
-    for (wide, (from, to)) in pairs.flat_map(|p| [(false, p), (true, p)]) {
+    for (width, (from, to)) in pairs.flat_map(|p| [Width::Byte, Width::Single, Width::Double].map(|w| (w, p))) {
         let inst = |kind, dtype| Inst { kind, dtype, level: Level::Elem };
         let first = inst(InstKind::Param(0), from);
         let k = Kernel {
@@ -186,7 +187,7 @@ fn types_convert_as_outside() {
             insts: vec![first, inst(InstKind::Cast(0), to)],
             order: Order::ROWS,
         };
-        let mut b = Body::new(wide);
+        let mut b = Body::new(width);
         let p = b.pointer();
         let Some(x) = super::values::load(&mut b, from, p) else { continue };
         let Some(y) = super::values::compute(&mut b, &k, 1, &[x]) else { continue };
