@@ -94,9 +94,6 @@ pub mod f32 {
         LOG2: f32 = m::log2, x 0;
         LOG10: f32 = m::log10, x 0;
         LOG1P: f32 = m::log1p, x 0;
-        SIN: f32 = m::sin, x 0;
-        COS: f32 = m::cos, x 0;
-        TAN: f32 = m::tan, x 0;
         SINH: f32 = m::sinh, x 0;
         COSH: f32 = m::cosh, x 0;
         TANH: f32 = m::tanh, x 0;
@@ -130,6 +127,9 @@ pub mod f32 {
         NEXTAFTER: f32 = crate::f64::nextafter32, x 0 y 1;
     }
     staged! {
+        SIN: f32 = |x: f32| x.abs() <= m::SMALL_ANGLE, m::sin_small, m::sin;
+        COS: f32 = |x: f32| x.abs() <= m::SMALL_ANGLE, m::cos_small, m::cos;
+        TAN: f32 = |x: f32| x.abs() <= m::SMALL_ANGLE, m::tan_small, m::tan;
         LGAMMA: f32 = |x: f32| x >= 0.0, m::lgamma_positive, m::lgamma;
         DIGAMMA: f32 = |x: f32| x > 0.0, m::digamma_positive, m::digamma;
     }

@@ -37,4 +37,4 @@ pub use special::{
     digamma, digamma_positive, entr, erfcx, lgamma, lgamma_positive, log_ndtr, logaddexp, logaddexp2, ndtri, sinc,
     xlog1py, xlogy,
 };
-pub use trig::{SMALL_ANGLE, cos, cos_block, cos_small, sin, sin_block, sin_small, tan};
+pub use trig::{SMALL_ANGLE, cos, cos_block, cos_small, sin, sin_block, sin_small, tan, tan_small};

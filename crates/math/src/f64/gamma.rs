@@ -58,7 +58,7 @@ pub fn lgamma_positive(x: f64) -> f64 {
 /// ln |Γ(x)|, without branches: at most 5 ULP for positive x; +inf at the poles.
 ///
 /// Its zeros at 1 and 2 are factors of a polynomial up to 3.5, Stirling's formula is beyond; the reflection
-/// ln(π / |x sin(πx)|) - ln Γ(-x) below zero.
+/// ln π - ln |x sin(πx)| - ln Γ(-x) below zero.
 ///
 /// ```
 /// assert_eq!(gradus_math::f64::lgamma(1.0), 0.0);
@@ -69,8 +69,10 @@ pub fn lgamma(x: f64) -> f64 {
     let a = x.abs();
     let p = lgamma_positive(a);
     let s = sin_pi_near(from_nearest(x).0).abs();
-    let reflected = super::ln(PI / (a * s)) - p;
-    // Next to zero both are -ln |x|, and the product above underflows.
+    const LN_PI: f64 = 1.144_729_885_849_400_2;
+    let reflected = LN_PI - super::log::ln_normal(a) - super::log::ln_normal(s) - p;
+    let reflected = if s == 0.0 { f64::INFINITY } else { reflected };
+    // Next to zero both are -ln |x|, and the sine may be subnormal.
     let y = if x < -1e-20 { reflected } else { p };
     if a == f64::INFINITY { a } else { y }
 }

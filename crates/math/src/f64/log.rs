@@ -29,6 +29,19 @@ pub fn ln(x: f64) -> f64 {
     if x == 0.0 { f64::NEG_INFINITY } else { y }
 }
 
+/// [`ln`] of a positive normal number.
+#[inline(always)]
+pub(super) fn ln_normal(x: f64) -> f64 {
+    let ei = x.to_bits().wrapping_sub(ROOT_HALF) as i64 >> 52;
+    let f = f64::from_bits(x.to_bits().wrapping_sub((ei << 52) as u64)) - 1.0;
+    let e = ei as f64;
+    let s = f / (f + 2.0);
+    let z = s * s;
+    let half = f * f * 0.5;
+    let low = s.mul_add(z.mul_add(poly(z, &LN), half), e * LN2_LO);
+    e.mul_add(LN2_HI, f - (half - low))
+}
+
 /// The parts of log2 and log10: the exponent, and ln of the mantissa as a short number and the rest.
 #[inline(always)]
 fn parts(x: f64) -> (f64, f64, f64) {
@@ -88,7 +101,8 @@ pub fn log10(x: f64) -> f64 {
 
 /// ln(1 + x), at most 2 ULP.
 ///
-/// The logarithm of the rounded sum, and what rounding took away.
+/// 1 + x = 2^e (1 + f) with f = x 2^-e + (2^-e - 1), which is rounded once, and not at all where 1 + x is near one; then as
+/// [`ln`].
 ///
 /// ```
 /// use gradus_math::f64::log1p;
@@ -97,9 +111,19 @@ pub fn log10(x: f64) -> f64 {
 /// ```
 #[inline(always)]
 pub fn log1p(x: f64) -> f64 {
-    let u = 1.0 + x;
-    let lost = (x - (u - 1.0)) / u;
-    let lost = if (u > 0.0) & (u < f64::INFINITY) { lost } else { 0.0 };
-    let y = ln(u) + lost;
-    if x.abs() < 1e-17 { x } else { y }
+    let ei = (1.0 + x).to_bits().wrapping_sub(ROOT_HALF) as i64 >> 52;
+    let shift = (ei << 52) as u64;
+    // Four times 2^-e, which is a number for all of them.
+    let s = f64::from_bits(0x4010_0000_0000_0000u64.wrapping_sub(shift));
+    let f = f64::from_bits(x.to_bits().wrapping_sub(shift)) + s.mul_add(0.25, -1.0);
+    let e = ei as f64;
+    let s = f / (f + 2.0);
+    let z = s * s;
+    let half = f * f * 0.5;
+    let low = s.mul_add(z.mul_add(poly(z, &LN), half), e * LN2_LO);
+    let y = e.mul_add(LN2_HI, f - (half - low));
+    let y = if x < f64::INFINITY { y } else { x };
+    let y = if x > -1.0 { y } else { f64::NAN };
+    let y = if x == -1.0 { f64::NEG_INFINITY } else { y };
+    if x == 0.0 { x } else { y }
 }

@@ -4,7 +4,7 @@ use core::f64::consts::PI;
 
 use super::coefficients::poly;
 use super::gamma::{from_nearest, gamma, sin_pi, sin_pi_near};
-use super::gamma_coefficients::{COS_PI, DIGAMMA_FAR, DIGAMMA_NEAR};
+use super::gamma_coefficients::{COS_PI, DIGAMMA_FAR, DIGAMMA_NEAR, TRIGAMMA_FAR};
 use super::zeta::zeta;
 
 /// cot(πx), zero at halves; infinite at whole numbers.
@@ -67,14 +67,12 @@ pub fn trigamma(x: f64) -> f64 {
         return s * s - trigamma(1.0 - x);
     }
     let (mut a, mut s) = (x, 0.0);
-    while a < 12.0 {
+    while a < 3.0 {
         s += 1.0 / (a * a);
         a += 1.0;
     }
-    let z = 1.0 / (a * a);
-    let tail = poly!(z;
-        1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0, -691.0 / 2730.0, 7.0 / 6.0);
-    s + 1.0 / a + 0.5 * z + tail * z / a
+    let w = 1.0 / a;
+    s + w + w * w * w.mul_add(poly(w, &TRIGAMMA_FAR), 0.5)
 }
 
 /// Polygamma ψ⁽ⁿ⁾(x): (-1)^(n+1) n! ζ(n+1, x), with reflection below zero.

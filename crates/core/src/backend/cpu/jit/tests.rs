@@ -222,6 +222,46 @@ fn types_convert_as_outside() {
     assert!(made >= 100, "{made}");
 }
 
+/// All pairs of bytes through every function of bytes.
+#[test]
+fn bytes_are_those_of_their_rows() {
+    if !super::available() {
+        return eprintln!("skipped: loops need AVX-512");
+    }
+    let n = (1 << 16) + 37;
+    let (x, y): (Vec<u8>, Vec<u8>) = (0..n).map(|i| ((i & 255) as u8, (i >> 8) as u8)).unzip();
+    let mut known = 0;
+    for (dtype, r) in [DType::I8, DType::U8].into_iter().flat_map(|d| ewise::all().map(move |r| (d, r))) {
+        let mut b = Body::new(Width::Byte);
+        let mut operand = || {
+            let p = b.pointer();
+            b.push(Vop::In(p))
+        };
+        let ins: Vec<_> = (0..r.arity).map(|_| operand()).collect();
+        let (Some(v), Some(f)) = (super::bytes::row(&mut b, r.name, dtype, &ins), r.block(dtype)) else { continue };
+        known += 1;
+        let compares = b.ops[v].is_mask();
+        let p = b.pointer();
+        super::values::store(&mut b, if compares { DType::Bool } else { dtype }, p, v).expect("bytes");
+        let mut got = vec![9u8; n + 1];
+        let mut tables = [&x, &y][..r.arity].iter().map(|s| s.as_ptr() as *mut u8).collect::<Vec<_>>();
+        tables.push(got.as_mut_ptr());
+        run(&b, &tables, n);
+        let whole = |x: &u8| if dtype == DType::I8 { *x as i8 as i64 } else { *x as i64 };
+        let (xs, ys): (Vec<i64>, Vec<i64>) = (x.iter().map(whole).collect(), y.iter().map(whole).collect());
+        let (mut want, mut truths) = (vec![0i64; n], vec![0u8; n]);
+        let dst = if compares { truths.as_mut_ptr() } else { want.as_mut_ptr().cast() };
+        // SAFETY: all arrays hold n numbers.
+        unsafe { f.get(Isa::detect())(dst, [xs.as_ptr().cast(), ys.as_ptr().cast(), ys.as_ptr().cast()], n) };
+        for i in 0..n {
+            let want = if compares { truths[i] } else { want[i] as u8 };
+            assert_eq!(got[i], want, "{} of {dtype} {} and {}", r.name, xs[i], ys[i]);
+        }
+        assert_eq!(got[n], 9, "{} wrote past the end", r.name);
+    }
+    assert!(known >= 30, "{known}");
+}
+
 /// One number of each type, written without touching its neighbours.
 #[test]
 fn single_numbers_are_written_alone() {
