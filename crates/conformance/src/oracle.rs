@@ -212,8 +212,8 @@ fn push(out: &mut Vec<u8>, dtype: DType, x: f64) {
     match dtype {
         DType::F64 => out.extend(x.to_ne_bytes()),
         DType::F32 => out.extend((x as f32).to_ne_bytes()),
-        DType::F16 => out.extend(half::f16::from_f64(x).to_ne_bytes()),
-        DType::BF16 => out.extend(half::bf16::from_f64(x).to_ne_bytes()),
+        DType::F16 => out.extend(half::f16::from_f32(x as f32).to_ne_bytes()),
+        DType::BF16 => out.extend(half::bf16::from_f32(x as f32).to_ne_bytes()),
         DType::I64 => out.extend((x as i64).to_ne_bytes()),
         DType::I32 => out.extend(i32::from_i64(x as i64).to_ne_bytes()),
         DType::I16 => out.extend(i16::from_i64(x as i64).to_ne_bytes()),

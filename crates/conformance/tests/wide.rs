@@ -4,7 +4,18 @@
 use gradus_conformance::oracle;
 use gradus_core::{DType, Device, PadMode, Result, Tensor};
 
-const DTYPES: [DType; 7] = [DType::F32, DType::F64, DType::I64, DType::I32, DType::I16, DType::U8, DType::Bool];
+const DTYPES: [DType; 10] = [
+    DType::F32,
+    DType::F64,
+    DType::F16,
+    DType::BF16,
+    DType::I64,
+    DType::I32,
+    DType::I16,
+    DType::I8,
+    DType::U8,
+    DType::Bool,
+];
 
 /// Numbers without a pattern, some of them equal, with edges among them where `edges`.
 fn tensor(shape: &[usize], seed: u64, edges: bool, dtype: DType, device: Device) -> Result<Tensor> {
@@ -68,10 +79,12 @@ fn elements() -> Result<()> {
     for (dtype, n) in DTYPES.into_iter().flat_map(|t| [3, 64, 1001, 20_000].map(|n| (t, n))) {
         compare(&format!("{n} of {dtype}"), |d| {
             let (x, y) = (tensor(&[2, n], 3, true, dtype, d)?, tensor(&[n], 4, false, dtype, d)?);
-            let mut out = vec![x.gt(&y)?, x.maximum(&y)?, x.ne(&y)?.where_(&x, &y)?];
+            let mut out =
+                vec![x.gt(&y)?, x.maximum(&y)?, x.ne(&y)?.where_(&x, &y)?, x.logical_and(&y)?, x.logical_not()];
             out.extend(DTYPES.map(|to| x.to_dtype(to)));
             if dtype != DType::Bool {
-                out.extend([&x * &y, &x - 3, (&x + &y).to_dtype(DType::F64).sqrt(), -&x]);
+                out.extend([&x * &y, &x - 3, (&x + &y).to_dtype(DType::F64).sqrt(), -&x, x.abs(), x.sign(), x.relu()]);
+                out.extend([x.clamp(-2, 3)?, x.le(&y)?.logical_or(x.eq(2)?)?, x.pow(3)?]);
             }
             if dtype.is_float() {
                 out.extend([
@@ -83,6 +96,16 @@ fn elements() -> Result<()> {
                     x.expm1(),
                     x.softplus(1.0, 20.0)?,
                     x.gelu(),
+                    x.log1p(),
+                    x.exp2(),
+                    x.lgamma(),
+                    x.digamma(),
+                    x.copysign(&y)?,
+                    x.fmax(&y)?,
+                    x.sin(),
+                    x.sinh(),
+                    x.atan2(&y)?,
+                    x.fmod(&y)?,
                 ]);
             } else if dtype != DType::Bool {
                 let by = tensor(&[n], 5, false, DType::I64, d)?.to_dtype(dtype);
@@ -151,6 +174,22 @@ fn rows_in_pieces() -> Result<()> {
                 Ok(out)
             })?;
         }
+    }
+    Ok(())
+}
+
+/// Of doubles and of integers, 16 bits are the nearest to the nearest float, as in PyTorch: next to the middle between two
+/// of them that is not the nearest.
+#[test]
+fn sixteen_bits_by_way_of_a_float() -> Result<()> {
+    let near = [1.0 + 2f64.powi(-8) + 2f64.powi(-40), 1.0 + 3.0 * 2f64.powi(-8) - 2f64.powi(-40)];
+    for device in [Device::cpu(), oracle::device()] {
+        let x = Tensor::from(near).to(&device);
+        assert_eq!(x.to_dtype(DType::BF16).to_vec::<f64>()?, [1.0, 1.015625]);
+        let x = Tensor::from([1.0 + 2f64.powi(-11) + 2f64.powi(-40)]).to(&device);
+        assert_eq!(x.to_dtype(DType::F16).to_vec::<f64>()?, [1.0]);
+        let x = Tensor::from([(1i64 << 40) + (1 << 32) + 1]).to(&device);
+        assert_eq!(x.to_dtype(DType::BF16).to_vec::<f64>()?, [2f64.powi(40)]);
     }
     Ok(())
 }

@@ -237,8 +237,8 @@ macro_rules! element {
 element! {
     f64, F64, |x| x, |x| x, |x| x as i64, |x| x as f64;
     f32, F32, |x| x as f64, |x| x as f32, |x| x as i64, |x| x as f32;
-    f16, F16, |x| x.to_f64(), |x| f16::from_f64(x), |x| x.to_f64() as i64, |x| f16::from_f64(x as f64);
-    bf16, BF16, |x| x.to_f64(), |x| bf16::from_f64(x), |x| x.to_f64() as i64, |x| bf16::from_f64(x as f64);
+    f16, F16, |x| x.to_f64(), |x| f16::from_f32(x as f32), |x| x.to_f64() as i64, |x| f16::from_f32(x as f64 as f32);
+    bf16, BF16, |x| x.to_f64(), |x| bf16::from_f32(x as f32), |x| x.to_f64() as i64, |x| bf16::from_f32(x as f64 as f32);
     i64, I64, |x| x as f64, |x| x as i64, |x| x, |x| x;
     i32, I32, |x| x as f64, |x| x as i64 as i32, |x| x as i64, |x| x as i32;
     i16, I16, |x| x as f64, |x| x as i64 as i16, |x| x as i64, |x| x as i16;

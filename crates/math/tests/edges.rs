@@ -214,7 +214,7 @@ fn sums_of_exponentials() {
         for j in [-90.0f32, -3.5, -1e-3, 0.0, 0.25, 7.0, 1e4] {
             let a = i as f32 * 0.317;
             let want = gradus_math::f64::logaddexp(a as f64, j as f64);
-            let got = gradus_math::f32::logaddexp_finite(a, j) as f64;
+            let got = gradus_math::f32::logaddexp(a, j) as f64;
             assert!((got - want).abs() <= 1e-7 * want.abs().max(1e-30), "{a} {j}: {got} {want}");
         }
     }

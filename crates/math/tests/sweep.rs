@@ -62,7 +62,7 @@ fn exponentials() {
     check("exp2", m::exp2, f64::exp2, 2.0);
     check("expm1", m::expm1, f64::exp_m1, 2.0);
     check("sigmoid", m::sigmoid, d::sigmoid, 2.5);
-    check("softplus", m::softplus, d::softplus, 1.0);
+    check("softplus", m::softplus, d::softplus, 2.0);
 }
 
 #[test]
@@ -170,4 +170,25 @@ fn exp_of_doubles() {
         .into_iter()
         .for_each(&mut look);
     assert!(worst.0 <= 1, "{} units apart at {}", worst.0, worst.1);
+}
+
+#[test]
+fn bessel() {
+    check("i0", m::i0, d::i0, 1.0);
+    check("i0e", m::i0e, d::i0e, 1.0);
+    check("i1", m::i1, d::i1, 1.0);
+    check("i1e", m::i1e, d::i1e, 1.0);
+}
+
+#[test]
+fn logarithms_of_sums_and_products() {
+    check("entr", m::entr, d::entr, 2.0);
+    for y in [0.0f32, 1.0, -2.5, 88.0, -1e30, f32::INFINITY, f32::NEG_INFINITY] {
+        check("xlogy", |x| m::xlogy(y, x), |x| d::xlogy(y as f64, x), 2.0);
+        check("xlog1py", |x| m::xlog1py(y, x), |x| d::xlog1py(y as f64, x), 2.0);
+    }
+    for y in [0.0f32, 1.0, 88.0, f32::INFINITY, f32::NEG_INFINITY] {
+        check("logaddexp", |x| m::logaddexp(y, x), |x| d::logaddexp(y as f64, x), 1.0);
+        check("logaddexp2", |x| m::logaddexp2(y, x), |x| d::logaddexp2(y as f64, x), 1.0);
+    }
 }

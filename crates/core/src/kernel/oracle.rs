@@ -124,8 +124,9 @@ pub fn run(k: &Kernel, args: &mut [Bytes<'_>], params: &[Scalar]) -> Result<()> 
 /// A conversion, as PyTorch's on the CPU: floats truncate to integers, narrower floats round.
 pub fn cast(x: Scalar, to: DType) -> Cell {
     match to {
-        DType::F16 => Cell::of(Scalar::F(half::f16::from_f64(x.f64()).to_f64()), to),
-        DType::BF16 => Cell::of(Scalar::F(half::bf16::from_f64(x.f64()).to_f64()), to),
+        // Through a float, as PyTorch does: of a double, 16 bits are the nearest to the nearest float.
+        DType::F16 => Cell::of(Scalar::F(half::f16::from_f32(x.f64() as f32).to_f64()), to),
+        DType::BF16 => Cell::of(Scalar::F(half::bf16::from_f32(x.f64() as f32).to_f64()), to),
         _ => Cell::of(x.cast(to), to),
     }
 }

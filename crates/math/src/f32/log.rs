@@ -1,7 +1,7 @@
 //! Logarithms.
 
-use super::coefficients::{LN, LN2_SPLIT};
-use super::kernel64::{ln_64, log1p_64, log2_64};
+use super::coefficients::{LN, LN2_SPLIT, LOG1P};
+use super::kernel64::{ln_64, log2_64};
 
 /// Puts the special values of a logarithm over `y`: -inf at zero, NaN below, inf at inf.
 #[inline(always)]
@@ -30,12 +30,17 @@ pub fn ln(x: f32) -> f32 {
     let b = xs.to_bits();
     let ei = (b.wrapping_sub(0x3f35_04f3) as i32) >> 23;
     let f = f32::from_bits(b.wrapping_sub((ei << 23) as u32)) - 1.0;
-    let e = ei as f32 + e0;
+    special(x, from_parts(ei as f32 + e0, f, &LN))
+}
+
+/// e ln 2 + ln(1 + f), where the latter is f - f²/2 + f³ c(f).
+#[inline(always)]
+fn from_parts(e: f32, f: f32, c: &[f32; 9]) -> f32 {
     let z = f * f;
-    let q = poly!(f; LN[0], LN[1], LN[2], LN[3], LN[4], LN[5], LN[6], LN[7], LN[8]);
+    let q = poly!(f; c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]);
     let y = e.mul_add(LN2_SPLIT[1], z * f * q);
     let y = z.mul_add(-0.5, y);
-    special(x, e.mul_add(LN2_SPLIT[0], f + y))
+    e.mul_add(LN2_SPLIT[0], f + y)
 }
 
 /// Base-2 logarithm, at most 1 ULP and exact at powers of two; computed in `f64`.
@@ -58,15 +63,23 @@ pub fn log10(x: f32) -> f32 {
     special(x, (ln_64(x as f64) * core::f64::consts::LOG10_E) as f32)
 }
 
-/// ln(1 + x) without cancellation near zero, at most 1 ULP; computed in `f64`.
+/// ln(1 + x) without cancellation near zero, at most 1 ULP, all in `f32`.
+///
+/// 1 + x = 2^e (1 + f) with f = x 2^-e + (2^-e - 1), which is rounded once, and not at all
+/// from -1/4 to 1/2; then as [`ln`].
 ///
 /// ```
 /// assert_eq!(gradus_math::f32::log1p(1e-20), 1e-20);
 /// ```
 #[inline(always)]
 pub fn log1p(x: f32) -> f32 {
-    let y = log1p_64(x as f64) as f32;
-    let y = if x == f32::INFINITY { x } else { y };
+    let ei = ((1.0 + x).to_bits().wrapping_sub(0x3f40_0000) as i32) >> 23;
+    let shift = (ei as u32) << 23;
+    // Four times 2^-e, which is a number for all of them.
+    let s = f32::from_bits(0x4080_0000u32.wrapping_sub(shift));
+    let f = f32::from_bits(x.to_bits().wrapping_sub(shift)) + s.mul_add(0.25, -1.0);
+    let y = from_parts(ei as f32, f, &LOG1P);
+    let y = if x < f32::INFINITY { y } else { x };
     let y = if x > -1.0 { y } else { f32::NAN };
     let y = if x == -1.0 { f32::NEG_INFINITY } else { y };
     if x == 0.0 { x } else { y }

@@ -1,6 +1,4 @@
-//! Remainders, and logarithms of sums, that most numbers have without branches; see [`crate::block::guarded2`].
-
-use super::kernel64::{exp_64, log1p_64};
+//! Remainders that most numbers have without branches; see [`crate::block::guarded2`].
 
 /// Whether [`fmod_near`] is right: the quotient is below 2^24.
 #[inline(always)]
@@ -21,20 +19,6 @@ pub fn fmod_near(a: f32, b: f32) -> f32 {
     let (x, y) = (a as f64, b as f64);
     let whole = (x / y).trunc();
     ((x - whole * y) as f32).copysign(a)
-}
-
-/// `ln(e^a + e^b)` for finite numbers.
-///
-/// ```
-/// assert_eq!(gradus_math::f32::logaddexp_finite(1000.0, 1000.0), 1000.0 + std::f32::consts::LN_2);
-/// ```
-#[inline(always)]
-pub fn logaddexp_finite(a: f32, b: f32) -> f32 {
-    let (x, y) = (a as f64, b as f64);
-    let most = if x > y { x } else { y };
-    let d = (x - y).abs();
-    let d = if d > 120.0 { 120.0 } else { d };
-    (most + log1p_64(exp_64(-d))) as f32
 }
 
 /// Whether 32 bits hold both, and the second is not zero: then [`quotient`] is right.

@@ -95,6 +95,25 @@ pub fn cos(x: f32) -> f32 {
     if a < f32::INFINITY { v } else { f32::NAN }
 }
 
+/// |x| as quarter turns and a rest, where it is within [`SMALL_ANGLE`].
+#[inline(always)]
+fn reduce_small_64(a: f32) -> (u32, f64) {
+    let a = a as f64;
+    let k = a.mul_add(core::f64::consts::FRAC_2_PI, MAGIC64);
+    let n = k - MAGIC64;
+    (k.to_bits() as u32, n.mul_add(-6.123_233_995_736_766e-17, n.mul_add(-core::f64::consts::FRAC_PI_2, a)))
+}
+
+/// [`tan`] where |x| is within [`SMALL_ANGLE`].
+///
+/// ```
+/// assert_eq!(gradus_math::f32::tan_small(1.0), 1f32.tan());
+/// ```
+#[inline(always)]
+pub fn tan_small(x: f32) -> f32 {
+    tan_quadrant(x, reduce_small_64(x.abs()))
+}
+
 /// Tangent of any `f32`, at most 1 ULP: reduction and polynomials in `f64`, one division.
 ///
 /// ```
@@ -103,14 +122,16 @@ pub fn cos(x: f32) -> f32 {
 #[inline(always)]
 pub fn tan(x: f32) -> f32 {
     let a = x.abs();
-    let ad = a as f64;
-    let k = ad.mul_add(core::f64::consts::FRAC_2_PI, MAGIC64);
-    let n = k - MAGIC64;
-    let r = n.mul_add(-6.123_233_995_736_766e-17, n.mul_add(-core::f64::consts::FRAC_PI_2, ad));
+    let (n, r) = reduce_small_64(a);
     let (nl, rl) = reduce_large(a);
     let small = a <= SMALL_ANGLE;
-    let n = if small { k.to_bits() as u32 } else { nl };
-    let r = if small { r } else { rl };
+    let v = tan_quadrant(x, (if small { n } else { nl }, if small { r } else { rl }));
+    if a < f32::INFINITY { v } else { f32::NAN }
+}
+
+/// The tangent of quarter turns and a rest, with the sign of `x`.
+#[inline(always)]
+fn tan_quadrant(x: f32, (n, r): (u32, f64)) -> f32 {
     let z = r * r;
     let s = poly!(z;
         -0.166_666_666_666_385_47, 0.008_333_333_325_601_603, -0.000_198_412_637_198_443_37,
@@ -124,8 +145,7 @@ pub fn tan(x: f32) -> f32 {
     let num = if even { s } else { -c };
     let den = if even { c } else { s };
     let v = (num / den) as f32;
-    let v = f32::from_bits(v.to_bits() ^ (x.to_bits() & 0x8000_0000));
-    if a < f32::INFINITY { v } else { f32::NAN }
+    f32::from_bits(v.to_bits() ^ (x.to_bits() & 0x8000_0000))
 }
 
 /// Applies `small` to each block of 64 whose elements are all within [`SMALL_ANGLE`], `full` to the rest.

@@ -5,16 +5,14 @@
 /// ```
 /// assert_eq!(gradus_math::f64::nextafter(1.0, 2.0), 1.0 + f64::EPSILON);
 /// ```
+#[inline(always)]
 pub fn nextafter(x: f64, y: f64) -> f64 {
-    if x.is_nan() || y.is_nan() {
-        f64::NAN
-    } else if x == y {
-        y
-    } else if x < y {
-        x.next_up()
-    } else {
-        x.next_down()
-    }
+    let away = (y > x) == (x > 0.0);
+    let b = x.to_bits();
+    let step = f64::from_bits(if away { b.wrapping_add(1) } else { b.wrapping_sub(1) });
+    let step = if x == 0.0 { f64::from_bits(1).copysign(y) } else { step };
+    let step = if x == y { y } else { step };
+    if x.is_nan() | y.is_nan() { f64::NAN } else { step }
 }
 
 /// The next `f32` after `x` in the direction of `y`; NaN if either is.
@@ -22,16 +20,14 @@ pub fn nextafter(x: f64, y: f64) -> f64 {
 /// ```
 /// assert_eq!(gradus_math::f64::nextafter32(1.0, 2.0), 1.0 + f32::EPSILON);
 /// ```
+#[inline(always)]
 pub fn nextafter32(x: f32, y: f32) -> f32 {
-    if x.is_nan() || y.is_nan() {
-        f32::NAN
-    } else if x == y {
-        y
-    } else if x < y {
-        x.next_up()
-    } else {
-        x.next_down()
-    }
+    let away = (y > x) == (x > 0.0);
+    let b = x.to_bits();
+    let step = f32::from_bits(if away { b.wrapping_add(1) } else { b.wrapping_sub(1) });
+    let step = if x == 0.0 { f32::from_bits(1).copysign(y) } else { step };
+    let step = if x == y { y } else { step };
+    if x.is_nan() | y.is_nan() { f32::NAN } else { step }
 }
 
 /// x = m 2^e with 1/2 <= |m| < 1; zeros, infinities and NaN come back with e = 0.

@@ -71,7 +71,7 @@ pub const ERF_LARGE: [f64; 16] = [
 
 /// A polynomial, by Horner's rule with fused multiply-adds.
 #[inline(always)]
-pub(super) fn poly<const N: usize>(x: f64, c: &[f64; N]) -> f64 {
+pub(crate) fn poly<const N: usize>(x: f64, c: &[f64; N]) -> f64 {
     let mut q = c[N - 1];
     for i in (0..N - 1).rev() {
         q = q.mul_add(x, c[i]);

@@ -1,6 +1,6 @@
 //! Small compositions of elementary functions, stable at their edges.
 
-use core::f64::consts::{LN_2, LOG2_E, PI};
+use core::f64::consts::{LOG2_E, PI};
 
 /// sin(πx) / (πx), 1 at zero.
 ///
@@ -8,14 +8,11 @@ use core::f64::consts::{LN_2, LOG2_E, PI};
 /// assert_eq!(gradus_math::f64::sinc(0.0), 1.0);
 /// assert_eq!(gradus_math::f64::sinc(2.0), 0.0);
 /// ```
+#[inline(always)]
 pub fn sinc(x: f64) -> f64 {
-    if x == 0.0 {
-        return 1.0;
-    }
-    if x.is_infinite() {
-        return 0.0;
-    }
-    super::gamma::sin_pi(x) / (PI * x)
+    let y = super::gamma::sin_pi(x) / (PI * x);
+    let y = if x == 0.0 { 1.0 } else { y };
+    if x.abs() == f64::INFINITY { 0.0 } else { y }
 }
 
 /// -x ln x: 0 at zero, -inf below.
@@ -23,16 +20,11 @@ pub fn sinc(x: f64) -> f64 {
 /// ```
 /// assert_eq!(gradus_math::f64::entr(0.0), 0.0);
 /// ```
+#[inline(always)]
 pub fn entr(x: f64) -> f64 {
-    if x.is_nan() {
-        x
-    } else if x > 0.0 {
-        -x * x.ln()
-    } else if x == 0.0 {
-        0.0
-    } else {
-        f64::NEG_INFINITY
-    }
+    let y = -x * super::ln(x);
+    let y = if x == 0.0 { 0.0 } else { y };
+    if x < 0.0 { f64::NEG_INFINITY } else { y }
 }
 
 /// x ln y, 0 where x is 0 (unless y is NaN).
@@ -40,8 +32,10 @@ pub fn entr(x: f64) -> f64 {
 /// ```
 /// assert_eq!(gradus_math::f64::xlogy(0.0, 0.0), 0.0);
 /// ```
+#[inline(always)]
 pub fn xlogy(x: f64, y: f64) -> f64 {
-    if x == 0.0 && !y.is_nan() { 0.0 } else { x * y.ln() }
+    let r = x * super::ln(y);
+    if (x == 0.0) & !y.is_nan() { 0.0 } else { r }
 }
 
 /// x ln(1 + y), 0 where x is 0 (unless y is NaN).
@@ -49,8 +43,10 @@ pub fn xlogy(x: f64, y: f64) -> f64 {
 /// ```
 /// assert_eq!(gradus_math::f64::xlog1py(0.0, -1.0), 0.0);
 /// ```
+#[inline(always)]
 pub fn xlog1py(x: f64, y: f64) -> f64 {
-    if x == 0.0 && !y.is_nan() { 0.0 } else { x * y.ln_1p() }
+    let r = x * super::log1p(y);
+    if (x == 0.0) & !y.is_nan() { 0.0 } else { r }
 }
 
 /// ln(e^a + e^b) without overflow.
@@ -58,18 +54,12 @@ pub fn xlog1py(x: f64, y: f64) -> f64 {
 /// ```
 /// assert_eq!(gradus_math::f64::logaddexp(1000.0, 1000.0), 1000.0 + 2f64.ln());
 /// ```
+#[inline(always)]
 pub fn logaddexp(a: f64, b: f64) -> f64 {
-    if a == b {
-        return a + LN_2;
-    }
-    let d = a - b;
-    if d > 0.0 {
-        a + (-d).exp().ln_1p()
-    } else if d <= 0.0 {
-        b + d.exp().ln_1p()
-    } else {
-        d
-    }
+    let most = if a > b { a } else { b };
+    // Equal infinities have no difference.
+    let d = if a == b { 0.0 } else { -(a - b).abs() };
+    most + super::log1p(super::exp(d))
 }
 
 /// log2(2^a + 2^b) without overflow.
@@ -77,18 +67,11 @@ pub fn logaddexp(a: f64, b: f64) -> f64 {
 /// ```
 /// assert_eq!(gradus_math::f64::logaddexp2(1000.0, 1000.0), 1001.0);
 /// ```
+#[inline(always)]
 pub fn logaddexp2(a: f64, b: f64) -> f64 {
-    if a == b {
-        return a + 1.0;
-    }
-    let d = a - b;
-    if d > 0.0 {
-        a + (-d).exp2().ln_1p() * LOG2_E
-    } else if d <= 0.0 {
-        b + d.exp2().ln_1p() * LOG2_E
-    } else {
-        d
-    }
+    let most = if a > b { a } else { b };
+    let d = if a == b { 0.0 } else { -(a - b).abs() };
+    LOG2_E.mul_add(super::log1p(super::exp2(d)), most)
 }
 
 /// 0 below zero, 1 above, `at_zero` at zero; NaN for NaN.

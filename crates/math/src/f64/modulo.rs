@@ -31,6 +31,26 @@ pub fn fmod(x: f64, y: f64) -> f64 {
     x % y
 }
 
+/// Whether [`fmod_near`] is right: the quotient is below 2^52.
+#[inline(always)]
+pub fn is_near(a: f64, b: f64) -> bool {
+    ((a / b).abs() < 4_503_599_627_370_496.0) & (b.abs() < f64::INFINITY)
+}
+
+/// `a % b` where [`is_near`], exactly and without branches.
+///
+/// The rounded quotient's whole part may be one too many; what it leaves is a double either way.
+///
+/// ```
+/// assert_eq!(gradus_math::f64::fmod_near(-7.5, 2.0), -1.5);
+/// ```
+#[inline(always)]
+pub fn fmod_near(a: f64, b: f64) -> f64 {
+    let (x, y) = (a.abs(), b.abs());
+    let r = (x / y).trunc().mul_add(-y, x);
+    (if r < 0.0 { r + y } else { r }).copysign(a)
+}
+
 /// Remainder with the sign of the divisor (Python `%`).
 ///
 /// ```

@@ -2,52 +2,54 @@
 
 use core::f64::consts::PI;
 
-use super::gamma::{gamma, sin_pi};
+use super::coefficients::poly;
+use super::gamma::{from_nearest, gamma, sin_pi, sin_pi_near};
+use super::gamma_coefficients::{COS_PI, DIGAMMA_FAR, DIGAMMA_NEAR, TRIGAMMA_FAR};
 use super::zeta::zeta;
 
-/// π cot(πx), exact at halves.
+/// cot(πx), zero at halves; infinite at whole numbers.
+#[inline(always)]
 fn cot_pi(x: f64) -> f64 {
-    sin_pi(0.5 - x % 1.0) / sin_pi(x % 1.0)
+    let r = from_nearest(x).0;
+    let z = r * r;
+    (1.0 - 4.0 * z) * poly(z, &COS_PI) / sin_pi_near(r)
 }
 
-/// Digamma ψ(x), the derivative of [`lgamma`](super::lgamma).
+/// The digamma function where x is positive, without branches: see [`digamma`].
 ///
-/// Recurrence up to 10, then the asymptotic series; the Taylor series about the positive zero;
+/// ```
+/// assert!((gradus_math::f64::digamma_positive(1.0) + 0.577_215_664_901_532_9).abs() < 1e-15);
+/// ```
+#[inline(always)]
+pub fn digamma_positive(x: f64) -> f64 {
+    // The positive zero less one, in two parts.
+    const ZERO: [f64; 2] = [0.461_632_144_968_362_36, -1.552_234_816_285_867_7e-17];
+    let w = 1.0 / x;
+    let small = x < 1.0;
+    // Below one, ψ(x) = ψ(x + 1) - 1 / x.
+    let u = if small { x } else { x - 1.0 };
+    let d = (u - ZERO[0]) - ZERO[1];
+    let near = d.mul_add(poly(u - 0.625, &DIGAMMA_NEAR), if small { -w } else { 0.0 });
+    let far = super::ln(x) - w * w.mul_add(poly(w, &DIGAMMA_FAR), 0.5);
+    if x < 2.25 { near } else { far }
+}
+
+/// Digamma ψ(x), the derivative of [`lgamma`](super::lgamma), without branches.
+///
+/// Its positive zero is a factor of a polynomial up to 2.25, the logarithm and a polynomial in 1/x are beyond;
 /// reflection below zero. NaN at negative
 /// integers, ∓inf at ±0.
 ///
 /// ```
 /// assert!((gradus_math::f64::digamma(1.0) + 0.577_215_664_901_532_9).abs() < 1e-15);
 /// ```
+#[inline(always)]
 pub fn digamma(x: f64) -> f64 {
-    if x == 0.0 {
-        return f64::NEG_INFINITY.copysign(-x);
-    }
-    if x < 0.0 {
-        if x == x.floor() {
-            return f64::NAN;
-        }
-        return digamma(1.0 - x) - PI * cot_pi(x);
-    }
-    // The zero of ψ in two parts; near it the Taylor series keeps the relative accuracy.
-    let d = (x - 1.461_632_144_968_362_2) - 9.549_995_429_965_697e-17;
-    if d.abs() < 0.1 {
-        return d * poly!(d;
-            0.967_672_245_447_621_2, -0.442_763_168_983_592_1, 0.258_499_760_955_651,
-            -0.163_942_705_442_406_52, 0.107_824_050_691_262_37, -0.072_199_561_256_454_71,
-            0.048_804_288_164_143_11, -0.033_161_126_474_847_36, 0.022_597_648_232_218_104,
-            -0.015_424_765_904_948_96, 0.010_538_791_616_612_175, -0.007_204_534_386_356_869,
-            0.004_926_781_395_729_853, -0.003_369_801_655_439_328);
-    }
-    let (mut a, mut s) = (x, 0.0);
-    while a < 10.0 {
-        s += 1.0 / a;
-        a += 1.0;
-    }
-    let z = 1.0 / (a * a);
-    let tail = z * poly!(z;
-        1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0);
-    a.ln() - 0.5 / a - tail - s
+    let below = x < 0.0;
+    let p = digamma_positive(if below { 1.0 - x } else { x });
+    let y = if below { p - PI * cot_pi(x) } else { p };
+    let y = if below & (x == x.floor()) { f64::NAN } else { y };
+    if x == 0.0 { f64::NEG_INFINITY.copysign(-x) } else { y }
 }
 
 /// Trigamma ψ'(x); +inf at the poles.
@@ -65,14 +67,12 @@ pub fn trigamma(x: f64) -> f64 {
         return s * s - trigamma(1.0 - x);
     }
     let (mut a, mut s) = (x, 0.0);
-    while a < 12.0 {
+    while a < 3.0 {
         s += 1.0 / (a * a);
         a += 1.0;
     }
-    let z = 1.0 / (a * a);
-    let tail = poly!(z;
-        1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0, -691.0 / 2730.0, 7.0 / 6.0);
-    s + 1.0 / a + 0.5 * z + tail * z / a
+    let w = 1.0 / a;
+    s + w + w * w * w.mul_add(poly(w, &TRIGAMMA_FAR), 0.5)
 }
 
 /// Polygamma ψ⁽ⁿ⁾(x): (-1)^(n+1) n! ζ(n+1, x), with reflection below zero.

@@ -30,9 +30,9 @@ pub fn is_small_angle(x: f64) -> bool {
     x.abs() < 1e6
 }
 
-/// The sine (or, a quarter turn on, the cosine) of `x`, at most 1 ULP where [`is_small_angle`].
+/// The bits of how many quarter turns there are in `x`, and sine and cosine of what is left.
 #[inline(always)]
-fn turned(x: f64, quarters: u64) -> f64 {
+fn quarters(x: f64) -> (u64, f64, f64) {
     let k = x.mul_add(FRAC_2_PI, MAGIC);
     let n = k - MAGIC;
     // The angle in two parts: what is lost of the second subtraction matters near zeros.
@@ -47,9 +47,29 @@ fn turned(x: f64, quarters: u64) -> f64 {
     let half = 0.5 * z;
     let one = 1.0 - half;
     let c = one + ((1.0 - one) - half + (z * z).mul_add(poly(z, &COS), -(y * low)));
-    let q = k.to_bits().wrapping_add(quarters);
+    (k.to_bits(), s, c)
+}
+
+/// The sine (or, a quarter turn on, the cosine) of `x`, at most 1 ULP where [`is_small_angle`].
+#[inline(always)]
+fn turned(x: f64, more: u64) -> f64 {
+    let (q, s, c) = quarters(x);
+    let q = q.wrapping_add(more);
     let v = if q & 1 == 0 { s } else { c };
     f64::from_bits(v.to_bits() ^ (q & 2) << 62)
+}
+
+/// tan x, at most 2 ULP, where [`is_small_angle`].
+///
+/// ```
+/// assert!((gradus_math::f64::tan_near(3.0) - 3f64.tan()).abs() < 1e-16);
+/// ```
+#[inline(always)]
+pub fn tan_near(x: f64) -> f64 {
+    let (q, s, c) = quarters(x);
+    let even = q & 1 == 0;
+    let y = (if even { s } else { -c }) / (if even { c } else { s });
+    if x == 0.0 { x } else { y }
 }
 
 /// sin x where [`is_small_angle`].

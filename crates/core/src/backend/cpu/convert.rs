@@ -117,8 +117,9 @@ unsafe fn cast_from<S: Element>(to: DType, src: *const u8, dst: *mut u8, n: usiz
     unsafe {
         match to.compute() {
             DType::F32 => match to {
-                DType::F16 => map(src, dst, n, |s: S| half::f16::from_f64(s.to_f64()).to_f32()),
-                DType::BF16 => map(src, dst, n, |s: S| half::bf16::from_f64(s.to_f64()).to_f32()),
+                // Through a float, as PyTorch does.
+                DType::F16 => map(src, dst, n, |s: S| f16_value(f16_bits(s.to_f64() as f32))),
+                DType::BF16 => map(src, dst, n, |s: S| bf16_value(bf16_bits(s.to_f64() as f32))),
                 _ => map(src, dst, n, |s: S| s.to_f64() as f32),
             },
             DType::F64 => map(src, dst, n, |s: S| s.to_f64()),

@@ -84,8 +84,6 @@ pub const FIRST_PLACE: usize = 2;
 /// There is none.
 #[derive(Debug)]
 pub struct Whole {
-    /// Whether its lanes have 64 bits.
-    pub wide: bool,
     /// Where its pointers begin.
     pub places: Vec<Place>,
     /// What a row is.
@@ -95,6 +93,11 @@ pub struct Whole {
 }
 
 impl Whole {
+    /// Nobody asks.
+    pub fn wide(&self) -> bool {
+        false
+    }
+
     /// Nobody asks.
     pub fn light(&self) -> bool {
         false

@@ -237,9 +237,9 @@ impl Task<'_> {
         // SAFETY: a value's register holds at least one number of its type.
         let number = |v: Val| unsafe {
             match p.kernel.insts[v].dtype.compute() {
-                DType::F32 if w.wide => (*(m.ptr[v] as *const f32) as f64).to_bits(),
+                DType::F32 if w.wide() => (*(m.ptr[v] as *const f32) as f64).to_bits(),
                 DType::Bool => *(m.ptr[v] as *const u8) as u64,
-                _ if w.wide => *(m.ptr[v] as *const u64),
+                _ if w.wide() => *(m.ptr[v] as *const u64),
                 _ => *(m.ptr[v] as *const u32) as u64,
             }
         };

@@ -1,8 +1,7 @@
 //! Exponentials, logarithms and their sigmoids.
 
 use super::{Ewise, Kind::*, Vjp};
-use crate::op::block::{plain1, unary};
-use gradus_math::block::f32 as loops;
+use gradus_math::block::{f32 as loops, f64 as doubles};
 
 pub(super) static ROWS: &[&Ewise] = &[&EXP, &EXP2, &EXPM1, &LOG, &LOG2, &LOG10, &LOG1P, &SIGMOID, &SOFTPLUS, &TANH];
 
@@ -13,7 +12,7 @@ pub static EXP: Ewise = Ewise {
     kind: Float,
     domain: (-2.0, 2.0),
     f32: Some(loops::EXP),
-    f64: Some(unary(gradus_math::f64::exp)),
+    f64: Some(doubles::EXP),
     i64: None,
     bool: None,
     c: "exp({0})",
@@ -30,7 +29,7 @@ pub static EXP2: Ewise = Ewise {
     kind: Float,
     domain: (-2.0, 2.0),
     f32: Some(loops::EXP2),
-    f64: Some(plain1(f64::exp2)),
+    f64: Some(doubles::EXP2),
     i64: None,
     bool: None,
     c: "exp2({0})",
@@ -47,7 +46,7 @@ pub static EXPM1: Ewise = Ewise {
     kind: Float,
     domain: (-2.0, 2.0),
     f32: Some(loops::EXPM1),
-    f64: Some(unary(gradus_math::f64::expm1)),
+    f64: Some(doubles::EXPM1),
     i64: None,
     bool: None,
     c: "expm1({0})",
@@ -64,7 +63,7 @@ pub static LOG: Ewise = Ewise {
     kind: Float,
     domain: (0.5, 4.0),
     f32: Some(loops::LN),
-    f64: Some(unary(gradus_math::f64::ln)),
+    f64: Some(doubles::LN),
     i64: None,
     bool: None,
     c: "log({0})",
@@ -81,7 +80,7 @@ pub static LOG2: Ewise = Ewise {
     kind: Float,
     domain: (0.5, 4.0),
     f32: Some(loops::LOG2),
-    f64: Some(plain1(f64::log2)),
+    f64: Some(doubles::LOG2),
     i64: None,
     bool: None,
     c: "log2({0})",
@@ -98,7 +97,7 @@ pub static LOG10: Ewise = Ewise {
     kind: Float,
     domain: (0.5, 4.0),
     f32: Some(loops::LOG10),
-    f64: Some(plain1(f64::log10)),
+    f64: Some(doubles::LOG10),
     i64: None,
     bool: None,
     c: "log10({0})",
@@ -115,7 +114,7 @@ pub static LOG1P: Ewise = Ewise {
     kind: Float,
     domain: (-0.5, 4.0),
     f32: Some(loops::LOG1P),
-    f64: Some(unary(gradus_math::f64::log1p)),
+    f64: Some(doubles::LOG1P),
     i64: None,
     bool: None,
     c: "log1p({0})",
@@ -132,7 +131,7 @@ pub static SIGMOID: Ewise = Ewise {
     kind: Float,
     domain: (-4.0, 4.0),
     f32: Some(loops::SIGMOID),
-    f64: Some(unary(gradus_math::f64::sigmoid)),
+    f64: Some(doubles::SIGMOID),
     i64: None,
     bool: None,
     c: "g_sigmoid({0})",
@@ -148,8 +147,8 @@ pub static SOFTPLUS: Ewise = Ewise {
     arity: 1,
     kind: Float,
     domain: (-4.0, 4.0),
-    f32: Some(unary(gradus_math::f32::softplus)),
-    f64: Some(unary(gradus_math::f64::softplus)),
+    f32: Some(loops::SOFTPLUS),
+    f64: Some(doubles::SOFTPLUS),
     i64: None,
     bool: None,
     c: "(({0} <= 0 ? 0 : {0}) + log1p(exp(-fabs({0}))))",
@@ -166,7 +165,7 @@ pub static TANH: Ewise = Ewise {
     kind: Float,
     domain: (-4.0, 4.0),
     f32: Some(loops::TANH),
-    f64: Some(unary(gradus_math::f64::tanh)),
+    f64: Some(doubles::TANH),
     i64: None,
     bool: None,
     c: "g_tanh({0})",

@@ -3,6 +3,7 @@
 use super::{Ewise, Kind::*, Vjp};
 use crate::op::block::{binary, guarded2, plain2, unary};
 use gradus_math::f32::{fmod_near, is_near, is_short, quotient};
+use gradus_math::f64 as doubles;
 
 pub(super) static ROWS: &[&Ewise] =
     &[&FLOOR, &CEIL, &TRUNC, &ROUND, &SIGN, &FMOD, &REMAINDER, &FLOOR_DIVIDE, &TRUNC_DIVIDE, &COPYSIGN, &HEAVISIDE];
@@ -114,6 +115,12 @@ fn with_sign(r: f32, b: f32) -> f32 {
     if (r != 0.0) & ((r < 0.0) != (b < 0.0)) { r + b } else { r }
 }
 
+/// The same of doubles.
+#[inline(always)]
+fn with_sign_f64(r: f64, b: f64) -> f64 {
+    if (r != 0.0) & ((r < 0.0) != (b < 0.0)) { r + b } else { r }
+}
+
 #[inline(always)]
 fn with_sign_i64(r: i64, b: i64) -> i64 {
     if (r != 0) & ((r < 0) != (b < 0)) { r.wrapping_add(b) } else { r }
@@ -131,6 +138,18 @@ fn floor_quotient(a: f32, b: f32, r: f32) -> f32 {
     if b == 0.0 { q } else { some }
 }
 
+/// The same of doubles.
+#[inline(always)]
+fn floor_quotient_f64(a: f64, b: f64, r: f64) -> f64 {
+    let d = (a - r) / b;
+    let d = if (r != 0.0) & ((r < 0.0) != (b < 0.0)) { d - 1.0 } else { d };
+    let f = d.floor();
+    let near = if d - f > 0.5 { f + 1.0 } else { f };
+    let q = a / b;
+    let some = if d != 0.0 { near } else { 0f64.copysign(q) };
+    if b == 0.0 { q } else { some }
+}
+
 /// The remainder of `a / b`, with the sign of `a`
 pub static FMOD: Ewise = Ewise {
     name: "fmod",
@@ -138,7 +157,7 @@ pub static FMOD: Ewise = Ewise {
     kind: Arith,
     domain: (0.6, 0.9),
     f32: Some(guarded2(is_near, fmod_near, |a: f32, b: f32| a % b)),
-    f64: Some(binary(|a: f64, b: f64| a % b)),
+    f64: Some(guarded2(doubles::is_near, doubles::fmod_near, |a: f64, b: f64| a % b)),
     i64: Some(guarded2(
         is_short,
         |a: i64, b: i64| a.wrapping_sub(quotient(a, b).wrapping_mul(b)),
@@ -159,10 +178,11 @@ pub static REMAINDER: Ewise = Ewise {
     kind: Arith,
     domain: (0.6, 0.9),
     f32: Some(guarded2(is_near, |a: f32, b: f32| with_sign(fmod_near(a, b), b), |a: f32, b: f32| with_sign(a % b, b))),
-    f64: Some(binary(|a: f64, b: f64| {
-        let r = a % b;
-        if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
-    })),
+    f64: Some(guarded2(
+        doubles::is_near,
+        |a: f64, b: f64| with_sign_f64(doubles::fmod_near(a, b), b),
+        |a: f64, b: f64| with_sign_f64(a % b, b),
+    )),
     i64: Some(guarded2(
         is_short,
         |a: i64, b: i64| with_sign_i64(a.wrapping_sub(quotient(a, b).wrapping_mul(b)), b),
@@ -190,19 +210,11 @@ pub static FLOOR_DIVIDE: Ewise = Ewise {
         |a: f32, b: f32| floor_quotient(a, b, fmod_near(a, b)),
         |a: f32, b: f32| floor_quotient(a, b, a % b),
     )),
-    f64: Some(binary(|a: f64, b: f64| {
-        let r = a % b;
-        let d = (a - r) / b;
-        let d = if r != 0.0 && (r < 0.0) != (b < 0.0) { d - 1.0 } else { d };
-        if b == 0.0 {
-            a / b
-        } else if d != 0.0 {
-            let f = d.floor();
-            if d - f > 0.5 { f + 1.0 } else { f }
-        } else {
-            0f64.copysign(a / b)
-        }
-    })),
+    f64: Some(guarded2(
+        doubles::is_near,
+        |a: f64, b: f64| floor_quotient_f64(a, b, doubles::fmod_near(a, b)),
+        |a: f64, b: f64| floor_quotient_f64(a, b, a % b),
+    )),
     i64: Some(guarded2(
         is_short,
         |a: i64, b: i64| {

@@ -1,7 +1,10 @@
 //! Machine code, byte by byte: the few dozen AVX-512 instructions that loops of ours need.
 //!
-//! Every vector is a whole `zmm` of lanes of 32 bits, or of 64 where [`Asm::wide`] is set; memory operands are
+//! Every vector is a whole `zmm` of lanes of [`Asm::width`]; memory operands are
 //! `[base + bytes * rdi + 64 * slot]` (a stream of lanes) or `[base + bytes * index]` broadcast (a constant).
+
+pub use super::instructions::*;
+use super::width::Width;
 
 /// A vector register, 0 to 31.
 pub type Zmm = u8;
@@ -21,6 +24,11 @@ pub const POINTERS: [Gpr; 12] =
 /// Where the callee-saved ones of [`POINTERS`] begin.
 pub const FIRST_SAVED: usize = 6;
 
+/// The length of a whole register, as the encoding has it.
+pub const WHOLE: u8 = 0b10;
+/// That of the lower half of one.
+pub const HALF: u8 = 0b01;
+
 /// A second operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rm {
@@ -38,136 +46,6 @@ pub enum Rm {
     Broadcast(Gpr, u8),
 }
 
-/// Opcode maps of the EVEX prefix.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Map {
-    /// 0F
-    M0F = 1,
-    /// 0F 38
-    M38 = 2,
-    /// 0F 3A
-    M3A = 3,
-}
-
-/// How an instruction is encoded: map, mandatory prefix, opcode, the bit W.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Code(Map, u8, u8, u8);
-
-/// An instruction on lanes of 32 bits, and the one that does the same on 64.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Op(Code, Code);
-
-/// Arithmetic on floats.
-const fn floats(opcode: u8) -> Op {
-    Op(Code(Map::M0F, 0, opcode, 0), Code(Map::M0F, 1, opcode, 1))
-}
-
-/// One opcode, where the bit W tells how wide lanes are.
-const fn same(map: Map, prefix: u8, opcode: u8) -> Op {
-    pair(map, prefix, opcode, opcode)
-}
-
-/// An opcode each, and the bit W.
-const fn pair(map: Map, prefix: u8, narrow: u8, wide: u8) -> Op {
-    Op(Code(map, prefix, narrow, 0), Code(map, prefix, wide, 1))
-}
-
-/// An opcode each, without the bit W.
-const fn plain(map: Map, prefix: u8, narrow: u8, wide: u8) -> Op {
-    Op(Code(map, prefix, narrow, 0), Code(map, prefix, wide, 0))
-}
-
-/// Loads.
-pub const MOV_LOAD: Op = floats(0x10);
-/// Stores.
-pub const MOV_STORE: Op = floats(0x11);
-/// `a + b`
-pub const ADD: Op = floats(0x58);
-/// `a * b`
-pub const MUL: Op = floats(0x59);
-/// `a - b`
-pub const SUB: Op = floats(0x5c);
-/// `a < b ? a : b`
-pub const MIN: Op = floats(0x5d);
-/// `a / b`
-pub const DIV: Op = floats(0x5e);
-/// `a > b ? a : b`
-pub const MAX: Op = floats(0x5f);
-/// Square root of the second operand.
-pub const SQRT: Op = floats(0x51);
-/// Bits of both.
-pub const AND: Op = floats(0x54);
-/// Bits of either.
-pub const OR: Op = floats(0x56);
-/// Bits of one.
-pub const XOR: Op = floats(0x57);
-/// Integer sum of lanes.
-pub const ADD_I: Op = pair(Map::M0F, 1, 0xfe, 0xd4);
-/// `a` times two to the power of `b`, rounded once.
-pub const SCALE: Op = same(Map::M38, 1, 0x2c);
-/// Writes the first lane to the place of one number.
-pub const MOV_ONE: Op = Op(Code(Map::M0F, 2, 0x11, 0), Code(Map::M0F, 3, 0x11, 1));
-/// `dst = dst * a + b` with one rounding.
-pub const FMA213: Op = same(Map::M38, 1, 0xa8);
-/// Second where the mask is set, first elsewhere.
-pub const BLEND: Op = same(Map::M38, 1, 0x65);
-/// One number to all lanes.
-pub const BROADCAST: Op = pair(Map::M38, 1, 0x18, 0x19);
-/// Bytes to lanes.
-pub const WIDEN_BYTES: Op = plain(Map::M38, 1, 0x31, 0x32);
-/// The same with their signs.
-pub const WIDEN_SIGNED_BYTES: Op = plain(Map::M38, 1, 0x21, 0x22);
-/// Words to lanes.
-pub const WIDEN_WORDS: Op = plain(Map::M38, 1, 0x33, 0x34);
-/// The same with their signs.
-pub const WIDEN_SIGNED_WORDS: Op = plain(Map::M38, 1, 0x23, 0x24);
-/// Integers of 32 bits, with their signs, to wide lanes.
-pub const WIDEN_INTS: Op = plain(Map::M38, 1, 0x25, 0x25);
-/// Floats of 32 bits to wide lanes.
-pub const WIDEN_FLOATS: Op = plain(Map::M0F, 0, 0x5a, 0x5a);
-/// The lowest bytes of lanes to memory.
-pub const NARROW_BYTES: Op = plain(Map::M38, 2, 0x31, 0x32);
-/// The lowest words of lanes to memory.
-pub const NARROW_WORDS: Op = plain(Map::M38, 2, 0x33, 0x34);
-/// The lower halves of wide lanes to memory.
-pub const NARROW_INTS: Op = plain(Map::M38, 2, 0x35, 0x35);
-/// Wide lanes rounded to floats of 32 bits, in half a register.
-pub const TO_FLOATS: Op = pair(Map::M0F, 1, 0x5a, 0x5a);
-/// Sixteen floats of 16 bits.
-pub const FROM_HALF: Op = plain(Map::M38, 1, 0x13, 0x13);
-/// Integers to floats.
-pub const TO_FLOAT: Op = Op(Code(Map::M0F, 0, 0x5b, 0), Code(Map::M0F, 2, 0xe6, 1));
-/// Floats to integers, cut off; what does not fit is the least integer.
-pub const TO_INTEGER: Op = Op(Code(Map::M0F, 2, 0x5b, 0), Code(Map::M0F, 1, 0x7a, 1));
-/// Integer difference of lanes.
-pub const SUB_I: Op = pair(Map::M0F, 1, 0xfa, 0xfb);
-/// Integer product of lanes.
-pub const MUL_I: Op = same(Map::M38, 1, 0x40);
-/// The smaller integer.
-pub const MIN_I: Op = same(Map::M38, 1, 0x39);
-/// The larger integer.
-pub const MAX_I: Op = same(Map::M38, 1, 0x3d);
-/// Bits to the left, by a count a lane: none are left where that is the width or more.
-pub const SHIFT_LEFT: Op = same(Map::M38, 1, 0x47);
-/// Bits to the right with the sign, by a count a lane.
-pub const SHIFT_RIGHT: Op = same(Map::M38, 1, 0x46);
-/// Mask of the lanes where both have a bit.
-pub const TEST: Op = same(Map::M38, 1, 0x27);
-/// Quarters of both operands, by an immediate.
-const QUARTERS: Op = same(Map::M3A, 1, 0x23);
-/// Lanes within quarters, by an immediate.
-const WITHIN: Op = pair(Map::M3A, 1, 0x04, 0x05);
-const COMPARE: Op = floats(0xc2);
-const COMPARE_I: Op = same(Map::M3A, 1, 0x1f);
-const TO_HALF: Op = plain(Map::M3A, 1, 0x1d, 0x1d);
-const ROUND: Op = pair(Map::M3A, 1, 0x08, 0x09);
-/// With an immediate count: extension 6 shifts left, 4 right with the sign, 2 right without.
-const SHIFT: Op = pair(Map::M0F, 1, 0x72, 0x73);
-/// To the right with the sign.
-const SHIFT_SIGNED: Op = same(Map::M0F, 1, 0x72);
-/// The lower half of a register to memory.
-const STORE_HALF: Op = plain(Map::M0F, 0, 0x11, 0x11);
-
 /// Under which mask an instruction writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Under {
@@ -184,39 +62,55 @@ pub enum Under {
 pub struct Asm {
     /// The bytes so far.
     pub code: Vec<u8>,
-    /// Whether lanes have 64 bits, not 32.
-    pub wide: bool,
+    /// How wide lanes are.
+    pub width: Width,
+    /// Whether something was asked for that these lanes have no instruction for: the code is of no use.
+    pub failed: bool,
 }
 
 impl Asm {
     /// Lanes of a vector.
     pub fn lanes(&self) -> usize {
-        if self.wide { 8 } else { 16 }
+        self.width.lanes()
     }
 
     /// Vectors of a group of 64 elements.
     pub fn slots(&self) -> u8 {
-        if self.wide { 8 } else { 4 }
+        self.width.bytes() as u8
     }
 
     /// `dst = op(a, b)`.
     pub fn op(&mut self, op: Op, dst: Zmm, a: Zmm, b: Rm, under: Under) {
-        self.encode(op, dst, a, b, under, 0b10);
+        self.encode(op, dst, a, b, under, WHOLE);
     }
 
     /// With registers of this length: two for whole ones, one for halves.
-    fn encode(&mut self, op: Op, dst: Zmm, a: Zmm, b: Rm, under: Under, length: u8) {
+    pub(super) fn encode(&mut self, op: Op, dst: Zmm, a: Zmm, b: Rm, under: Under, length: u8) {
+        let code = match self.width {
+            Width::Byte => op.2,
+            Width::Single => Some(op.0),
+            Width::Double => Some(op.1),
+        };
+        let Some(code) = code else {
+            self.failed = true;
+            return;
+        };
+        // Instructions of one float have a scalar operand: no bit for it.
+        self.raw(code, dst, a, b, under, (length, op != BROADCAST && op != MOV_ONE));
+    }
+
+    /// One instruction, with registers of this length, and broadcasting what it reads once.
+    pub(super) fn raw(&mut self, code: Code, dst: Zmm, a: Zmm, b: Rm, under: Under, (length, spread): (u8, bool)) {
         let (aaa, z) = match under {
             Under::All => (0, 0),
             Under::Zeroing(k) => (k, 1),
             Under::Merging(k) => (k, 0),
         };
-        let Code(map, pp, opcode, w) = if self.wide { op.1 } else { op.0 };
+        let Code(map, pp, opcode, w) = code;
         let (x, b3, bcst) = match b {
             Rm::Reg(r) => (r >> 4 & 1, r >> 3 & 1, 0),
             Rm::Stream(g, _) | Rm::Bytes(g, _) | Rm::Words(g, _) | Rm::Doubles(g, _) => (0, g.0 >> 3, 0),
-            // Instructions of one float have a scalar operand: no bit for it.
-            Rm::Broadcast(g, _) => (0, g.0 >> 3, (op != BROADCAST && op != MOV_ONE) as u8),
+            Rm::Broadcast(g, _) => (0, g.0 >> 3, spread as u8),
         };
         let inv = |bit: u8| (bit ^ 1) & 1;
         self.code.push(0x62);
@@ -227,11 +121,16 @@ impl Asm {
         self.modrm(dst & 7, b);
     }
 
+    /// The bytes of a lane, as the encoding has them.
+    fn scale(&self) -> u8 {
+        self.width.bytes().trailing_zeros() as u8
+    }
+
     fn modrm(&mut self, reg: u8, b: Rm) {
         let (base, scale_index, disp) = match b {
             Rm::Reg(r) => return self.code.push(0b11 << 6 | reg << 3 | r & 7),
             // Displacements of one byte count in operand sizes.
-            Rm::Stream(g, slot) => (g, (0b10 | self.wide as u8) << 3 | RDI.0, slot),
+            Rm::Stream(g, slot) => (g, self.scale() << 3 | RDI.0, slot),
             Rm::Doubles(g, slot) => (g, 0b10 << 3 | RDI.0, slot),
             Rm::Bytes(g, slot) => (g, RDI.0, slot),
             Rm::Words(g, slot) => (g, 0b01 << 3 | RDI.0, slot),
@@ -254,6 +153,12 @@ impl Asm {
         self.code.push(predicate);
     }
 
+    /// The same of bytes without signs.
+    pub fn compare_u(&mut self, predicate: u8, k: K, a: Zmm, b: Rm) {
+        self.op(COMPARE_U, k, a, b, Under::All);
+        self.code.push(predicate);
+    }
+
     /// `dst = src` shifted by `count` bits, by the number of the opcode's extension.
     pub fn shift(&mut self, how: u8, dst: Zmm, src: Zmm, count: u8) {
         // The destination sits where other instructions have their first operand.
@@ -271,7 +176,7 @@ impl Asm {
     /// Wide lanes as floats of 32 bits to memory; `half` is overwritten.
     pub fn store_floats(&mut self, src: Zmm, half: Zmm, to: Rm, under: Under) {
         self.op(TO_FLOATS, half, 0, Rm::Reg(src), Under::All);
-        self.encode(STORE_HALF, half, 0, to, under, 0b01);
+        self.encode(STORE_HALF, half, 0, to, under, HALF);
     }
 
     /// Whole numbers, by Intel's number of the way to round.
@@ -282,7 +187,9 @@ impl Asm {
 
     /// `dst = a <op> b` of masks, by the opcode.
     pub fn masks(&mut self, opcode: u8, dst: K, a: K, b: K) {
-        self.code.extend([0xc5, 0x80 | (!a & 0xf) << 3 | 1 << 2, opcode, 0b11 << 6 | dst << 3 | b]);
+        // With the bit W they are masks of 64 lanes.
+        let wide = (self.width == Width::Byte) as u8;
+        self.code.extend([0xc4, 0xe1, wide << 7 | (!a & 0xf) << 3 | 1 << 2, opcode, 0b11 << 6 | dst << 3 | b]);
     }
 
     /// A mask of the first lane alone.
@@ -294,12 +201,13 @@ impl Asm {
 
     /// `dst = !a` of masks.
     pub fn mask_not(&mut self, dst: K, a: K) {
-        self.code.extend([0xc5, 0xf8, 0x44, 0b11 << 6 | dst << 3 | a]);
+        let wide = (self.width == Width::Byte) as u8;
+        self.code.extend([0xc4, 0xe1, wide << 7 | 0x78, 0x44, 0b11 << 6 | dst << 3 | a]);
     }
 
     /// `dst = src` with lane `i + far` in the place of lane `i`, for the lanes below `far` (8, 4, 2 or 1).
     pub fn fold_lanes(&mut self, far: u8, dst: Zmm, src: Zmm) {
-        let (op, a, how) = match (far, self.wide) {
+        let (op, a, how) = match (far, self.width == Width::Double) {
             (8, false) | (4, true) => (QUARTERS, src, 0b01_00_11_10),
             (4, false) | (2, true) => (QUARTERS, src, 0b10_11_00_01),
             (2, false) => (WITHIN, 0, 0b01_00_11_10),
@@ -316,7 +224,7 @@ impl Asm {
             self.code.push(0x41);
         }
         self.code.extend([0x0f, if write { 0x0d } else { 0x18 }, 0b10 << 6 | 1 << 3 | 0b100]);
-        self.code.push((0b10 | self.wide as u8) << 6 | RDI.0 << 3 | base.0 & 7);
+        self.code.push(self.scale() << 6 | RDI.0 << 3 | base.0 & 7);
         self.code.extend(bytes.to_le_bytes());
     }
 
@@ -384,7 +292,8 @@ impl Asm {
 
     /// `k1` from `[rdx + 8 * index]`.
     pub fn load_mask(&mut self, index: usize) {
-        self.code.extend([0xc5, 0xf8, 0x90, 0x8a]);
+        let wide = (self.width == Width::Byte) as u8;
+        self.code.extend([0xc4, 0xe1, wide << 7 | 0x78, 0x90, 0x8a]);
         self.code.extend((8 * index as u32).to_le_bytes());
     }
 
@@ -400,6 +309,9 @@ impl Asm {
 
     /// `k1 = dx`, and rdx shifted to the next vector's.
     pub fn next_mask(&mut self) {
+        if self.width == Width::Byte {
+            return self.code.extend([0xc4, 0xe1, 0xfb, 0x92, 0xca]); // there is no next one
+        }
         self.code.extend([0xc5, 0xf8, 0x92, 0xca]);
         self.code.extend([0x48, 0xc1, 0xea, self.lanes() as u8]);
     }

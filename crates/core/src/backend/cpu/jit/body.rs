@@ -1,6 +1,9 @@
-//! Straight-line code over vectors of 16 lanes, or of 8 wide ones (and masks), in SSA form.
+//! Straight-line code over vectors of 16 lanes, or of 8 wide ones, or of 64 bytes (and masks), in SSA form.
 
-use super::asm::{self, Op};
+use super::{
+    asm::{self, Op},
+    width::Width,
+};
 use crate::op::ReduceOp;
 
 /// The number of an operation, and of what it defines.
@@ -35,16 +38,20 @@ pub enum Vop {
     ToInteger(V),
     /// Rounded to what 16 bits of half precision hold.
     Halve(V),
+    /// Rounded to the upper 16 bits of a float.
+    Upper(V),
     /// Wide lanes rounded to what 32 bits hold.
     Single(V),
     /// Rounded to whole numbers, by Intel's number of the way.
     Round(u8, V),
-    /// Shifted bits.
+    /// Shifted bits (of words, where lanes are bytes).
     Shift(Direction, V, u8),
     /// A comparison, by Intel's predicate.
     Compare(u8, V, V),
     /// A comparison of integers.
     CompareI(u8, V, V),
+    /// A comparison of bytes without signs.
+    CompareU(u8, V, V),
     /// Two masks.
     Masks(Logic, V, V),
     /// Second where the mask is set, third elsewhere.
@@ -91,7 +98,7 @@ impl Vop {
 
     /// Whether it defines a mask.
     pub fn is_mask(&self) -> bool {
-        matches!(self, Vop::InMask(_) | Vop::Compare(..) | Vop::CompareI(..) | Vop::Masks(..))
+        matches!(self, Vop::InMask(_) | Vop::Compare(..) | Vop::CompareI(..) | Vop::CompareU(..) | Vop::Masks(..))
     }
 }
 
@@ -100,6 +107,8 @@ impl Vop {
 pub enum Form {
     /// Floats of half precision.
     Half,
+    /// The upper halves of floats.
+    Upper,
     /// Floats of 32 bits, in wide code.
     Single,
     /// Integers of 32 bits, in wide code.
@@ -167,6 +176,12 @@ pub enum Arith {
     MinI,
     /// Integers.
     MaxI,
+    /// Bytes without signs.
+    MinU,
+    /// Bytes without signs.
+    MaxU,
+    /// Words, where lanes are bytes.
+    MulWords,
     /// Bits to the left, by a count a lane.
     ShiftLeft,
     /// Bits to the right with the sign, by a count a lane.
@@ -251,6 +266,9 @@ impl Arith {
             Arith::MulI => asm::MUL_I,
             Arith::MinI => asm::MIN_I,
             Arith::MaxI => asm::MAX_I,
+            Arith::MinU => asm::MIN_U,
+            Arith::MaxU => asm::MAX_U,
+            Arith::MulWords => asm::MUL_WORDS,
             Arith::ShiftLeft => asm::SHIFT_LEFT,
             Arith::ShiftRight => asm::SHIFT_RIGHT,
             Arith::Scale => asm::SCALE,
@@ -267,8 +285,8 @@ pub struct Body {
     pub pointers: usize,
     /// Numbers given with each run.
     pub invariants: usize,
-    /// Whether lanes have 64 bits, not 32.
-    pub wide: bool,
+    /// How wide lanes are.
+    pub width: Width,
 }
 
 /// The bits of a number in a lane.
@@ -288,29 +306,38 @@ impl Body {
         self.ops.len() - 1
     }
 
-    /// A body with lanes of 64 or 32 bits.
-    pub fn new(wide: bool) -> Body {
-        Body { wide, ..Body::default() }
+    /// A body with lanes of this width.
+    pub fn new(width: Width) -> Body {
+        Body { width, ..Body::default() }
+    }
+
+    /// Whether lanes have 64 bits.
+    pub fn wide(&self) -> bool {
+        self.width == Width::Double
     }
 
     /// A number.
     pub fn number(&mut self, x: impl Into<f64>) -> V {
-        self.push(Vop::Const(number(x.into(), self.wide)))
+        self.push(Vop::Const(number(x.into(), self.wide())))
     }
 
-    /// The bits of an integer in a lane.
+    /// The bits of an integer in a lane. (Bytes come in fours: there is no smaller constant.)
     pub fn bits(&mut self, x: i64) -> V {
-        self.push(Vop::Const(if self.wide { x as u64 } else { x as u32 as u64 }))
+        self.push(Vop::Const(match self.width {
+            Width::Byte => x as u8 as u64 * 0x0101_0101,
+            Width::Single => x as u32 as u64,
+            Width::Double => x as u64,
+        }))
     }
 
     /// The bit of the sign.
     pub fn sign(&mut self) -> V {
-        self.bits(if self.wide { i64::MIN } else { i32::MIN as i64 })
+        self.bits(if self.wide() { i64::MIN } else { i32::MIN as i64 })
     }
 
     /// All bits but that of the sign.
     pub fn magnitude(&mut self) -> V {
-        self.bits(if self.wide { i64::MAX } else { i32::MAX as i64 })
+        self.bits(if self.wide() { i64::MAX } else { i32::MAX as i64 })
     }
 
     /// An operation of two.
@@ -343,6 +370,7 @@ impl Body {
             Vop::Two(_, a, b)
             | Vop::Compare(_, a, b)
             | Vop::CompareI(_, a, b)
+            | Vop::CompareU(_, a, b)
             | Vop::Masks(_, a, b)
             | Vop::OutMask(_, a, b) => vec![a, b],
             Vop::Sqrt(a)
@@ -350,6 +378,7 @@ impl Body {
             | Vop::ToFloat(a)
             | Vop::ToInteger(a)
             | Vop::Halve(a)
+            | Vop::Upper(a)
             | Vop::Single(a)
             | Vop::Round(_, a)
             | Vop::Shift(_, a, _)

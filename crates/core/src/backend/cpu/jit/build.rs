@@ -56,6 +56,9 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u64>)> {
         w.asm.pop(r);
     }
     w.asm.ret();
+    if w.asm.failed {
+        return None;
+    }
     let constants = w.constants().collect();
     Some((w.asm.code, constants))
 }

@@ -1,6 +1,6 @@
 //! A function over many rows, made ready.
 
-use super::{POINTERS, asm, memory, sections};
+use super::{POINTERS, asm, memory, sections, width::Width};
 use crate::{
     backend::cpu::whole::{Over, Place},
     kernel::Val,
@@ -11,8 +11,8 @@ pub struct Whole {
     pub(super) sealed: memory::Sealed,
     /// Room for numbers, then the constants.
     pub(super) pool: Vec<u64>,
-    /// Whether its lanes have 64 bits.
-    pub wide: bool,
+    /// How wide its lanes are.
+    pub(super) width: Width,
     /// Where its pointers begin.
     pub places: Vec<Place>,
     /// Numbers that it is given: their places in the pool, the values, and what they are.
@@ -51,6 +51,11 @@ impl std::fmt::Debug for Whole {
 }
 
 impl Whole {
+    /// Whether its lanes have 64 bits.
+    pub fn wide(&self) -> bool {
+        self.width == Width::Double
+    }
+
     /// Whether all its pointers have registers.
     pub fn light(&self) -> bool {
         self.places.len() < asm::POINTERS.len()
@@ -78,10 +83,12 @@ impl Whole {
         for &(n, v, kind) in &self.given {
             let x = number(v);
             let nowhere = kind == Given::Position && x as u32 == i64::MAX as u32;
+            // Bytes come in fours.
+            let x = if self.width == Width::Byte { x as u8 as u64 * 0x0101_0101 } else { x };
             self.put(&mut pool, n, if nowhere { NOWHERE as u64 } else { x });
         }
         table[sections::POOL] = pool.as_mut_ptr() as usize;
-        table[sections::MASK] = sections::mask(self.n, if self.wide { 8 } else { 16 });
+        table[sections::MASK] = sections::mask(self.n, self.width.lanes());
         // SAFETY: the caller's promise; the function writes to its table and pool, which are borrowed mutably.
         unsafe { (self.sealed.code())(table.as_mut_ptr(), count, 0) };
     }
@@ -89,7 +96,7 @@ impl Whole {
     /// Sets a number of a pool: they lie as close as lanes are wide.
     #[inline]
     fn put(&self, pool: &mut [u64; NUMBERS], n: usize, bits: u64) {
-        if self.wide {
+        if self.wide() {
             pool[n] = bits;
         } else {
             let shift = n % 2 * 32;

@@ -2,8 +2,8 @@
 //! functions of `gradus-math`, so the same bits. A test compares them over all kinds of floats.
 
 use super::{
-    body::{Arith, Body, Direction, Folding, V, Vop},
-    doubles,
+    body::{Arith, Body, Direction, Folding, Logic, V, Vop},
+    doubles, logarithms,
 };
 use gradus_math::f32::coefficients as co;
 
@@ -52,6 +52,16 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "trunc" => b.push(Vop::Round(11, x[0])),
         "round" => b.push(Vop::Round(8, x[0])),
         "fma" => b.push(Vop::Fma(x[0], x[1], x[2])),
+        "copysign" => copysign(b, x[0], x[1]),
+        "sign" => {
+            let (zero, one, less) = (b.number(0.0), b.number(1.0), b.number(-1.0));
+            let m = b.push(Vop::Compare(LT, x[0], zero));
+            let y = b.push(Vop::Select(m, less, zero));
+            let m = b.push(Vop::Compare(GT, x[0], zero));
+            b.push(Vop::Select(m, one, y))
+        }
+        "fmax" => chosen(b, GE, x[0], x[1]),
+        "fmin" => chosen(b, LE, x[0], x[1]),
         "eq" => compare(b, EQ),
         "ne" => compare(b, NE),
         "lt" => compare(b, LT),
@@ -59,12 +69,15 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "gt" => compare(b, GT),
         "ge" => compare(b, GE),
         "where" => b.push(Vop::Select(x[0], x[1], x[2])),
-        _ if b.wide => return doubles::row(b, name, x),
+        _ if b.wide() => return doubles::row(b, name, x),
         "exp" => exp(b, x[0]),
         "sigmoid" => sigmoid(b, x[0], exp),
         "tanh" => tanh(b, x[0]),
         "expm1" => expm1(b, x[0]),
-        "log" => log(b, x[0]),
+        "exp2" => exp2(b, x[0]),
+        "log" => logarithms::log(b, x[0]),
+        "log1p" => logarithms::log1p(b, x[0]),
+        "softplus" => logarithms::softplus(b, x[0]),
         "erf" => erf(b, x[0]),
         _ => return None,
     })
@@ -88,6 +101,13 @@ pub fn fold(b: &mut Body, how: Folding, acc: V, x: V) -> V {
 pub fn extreme(b: &mut Body, op: Arith, x: V, y: V) -> V {
     let (m, nan) = (b.two(op, x, y), is_nan(b, x));
     b.push(Vop::Select(nan, x, m))
+}
+
+/// The first where it compares so, or the second is a NaN.
+fn chosen(b: &mut Body, predicate: u8, x: V, y: V) -> V {
+    let (m, nan) = (b.push(Vop::Compare(predicate, x, y)), is_nan(b, y));
+    let m = b.push(Vop::Masks(Logic::Or, m, nan));
+    b.push(Vop::Select(m, x, y))
 }
 
 /// Where NaN.
@@ -119,7 +139,7 @@ fn reduce(b: &mut Body, x: V) -> (V, V) {
     (k, b.push(Vop::Fma(n, lo, r)))
 }
 
-fn exp(b: &mut Body, x: V) -> V {
+pub(super) fn exp(b: &mut Body, x: V) -> V {
     let (low, high, one) = (b.number(-104.0), b.number(89.0), b.number(1.0));
     let x = b.two(Arith::Max, low, x);
     let x = b.two(Arith::Min, high, x);
@@ -131,6 +151,18 @@ fn exp(b: &mut Body, x: V) -> V {
     // Times 2^n, rounded once as by two multiplications.
     let magic = b.number(co::MAGIC);
     let n = b.two(Arith::Sub, k, magic);
+    b.two(Arith::Scale, p, n)
+}
+
+fn exp2(b: &mut Body, x: V) -> V {
+    let (low, high, one, magic) = (b.number(-151.0), b.number(129.0), b.number(1.0), b.number(co::MAGIC));
+    let x = b.two(Arith::Max, low, x);
+    let x = b.two(Arith::Min, high, x);
+    let k = b.two(Arith::Add, x, magic);
+    let n = b.two(Arith::Sub, k, magic);
+    let r = b.two(Arith::Sub, x, n);
+    let q = poly(b, r, &co::EXP2);
+    let p = b.push(Vop::Fma(q, r, one));
     b.two(Arith::Scale, p, n)
 }
 
@@ -199,39 +231,6 @@ fn expm1(b: &mut Body, x: V) -> V {
     let a = abs(b, x);
     let m = b.push(Vop::Compare(LT, a, least));
     b.push(Vop::Select(m, x, y))
-}
-
-fn log(b: &mut Body, x: V) -> V {
-    let (least, up, down, zero) = (b.number(f32::MIN_POSITIVE), b.number(33_554_432.0), b.number(-25.0), b.number(0.0));
-    let tiny = b.push(Vop::Compare(LT, x, least));
-    let scaled = b.two(Arith::Mul, x, up);
-    let xs = b.push(Vop::Select(tiny, scaled, x));
-    let e0 = b.push(Vop::Select(tiny, down, zero));
-    let root = b.push(Vop::Const(0x3f35_04f3));
-    let ei = b.two(Arith::SubI, xs, root);
-    let ei = b.push(Vop::Shift(Direction::Right, ei, 23));
-    let up = b.push(Vop::Shift(Direction::Left, ei, 23));
-    let (f, one) = (b.two(Arith::SubI, xs, up), b.number(1.0));
-    let f = b.two(Arith::Sub, f, one);
-    let e = b.push(Vop::ToFloat(ei));
-    let e = b.two(Arith::Add, e, e0);
-    let z = b.two(Arith::Mul, f, f);
-    let q = poly(b, f, &co::LN);
-    let cube = b.two(Arith::Mul, z, f);
-    let y = b.two(Arith::Mul, cube, q);
-    let (high, low, half) = (b.number(co::LN2_SPLIT[0]), b.number(co::LN2_SPLIT[1]), b.number(-0.5));
-    let y = b.push(Vop::Fma(e, low, y));
-    let y = b.push(Vop::Fma(z, half, y));
-    let y = b.two(Arith::Add, f, y);
-    let y = b.push(Vop::Fma(e, high, y));
-    // Infinity, what is not above zero, and zero.
-    let (most, nan, least) = (b.number(f32::INFINITY), b.number(f32::NAN), b.number(f32::NEG_INFINITY));
-    let m = b.push(Vop::Compare(EQ, x, most));
-    let y = b.push(Vop::Select(m, x, y));
-    let m = b.push(Vop::Compare(GT, x, zero));
-    let y = b.push(Vop::Select(m, y, nan));
-    let m = b.push(Vop::Compare(EQ, x, zero));
-    b.push(Vop::Select(m, least, y))
 }
 
 fn erf(b: &mut Body, x: V) -> V {

@@ -8,17 +8,26 @@
 //! Measured on a 2-core Zen 4 (docs/performance.md): layer norm over rows of 2048 took 2.4 us a row with one call an
 //! operation.
 
+mod accumulators;
 mod asm;
 mod body;
 mod build;
+mod bytes;
+mod casts;
 mod doubles;
+mod emit;
 mod function;
 mod functions;
+mod instructions;
+mod logarithms;
 mod memory;
+mod operands;
 mod positions;
 mod sections;
+mod sixteen;
 mod values;
 mod whole;
+mod width;
 mod writer;
 
 use super::{
@@ -177,10 +186,10 @@ impl Context<'_> {
             Micro::Call { v, .. } | Micro::Cast { v, .. } => values::knows(self.k, *v),
             // Integers that are wrapped to their width.
             Micro::Other(v) => matches!(self.k.insts[*v].kind, InstKind::Ewise(..)) && values::knows(self.k, *v),
-            Micro::Store(_, dtype, _, step) => values::lanes(*dtype, false).is_some() && *step == 1,
+            Micro::Store(_, dtype, _, step) => values::lanes(*dtype, width::Width::Single).is_some() && *step == 1,
             Micro::Load(_, c, dtype) => {
                 let cursor = &self.cursors[*c];
-                values::lanes(*dtype, false).is_some() && cursor.step == 1 && cursor.lines.is_none()
+                values::lanes(*dtype, width::Width::Single).is_some() && cursor.step == 1 && cursor.lines.is_none()
             }
             Micro::Fold { v, .. } => self.float(*v),
             Micro::Point(..)

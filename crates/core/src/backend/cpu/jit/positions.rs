@@ -8,6 +8,7 @@ use super::{
     function::{NOWHERE, SMALL},
     functions,
     whole::Maker,
+    width::Width,
 };
 use crate::{
     DType,
@@ -20,7 +21,7 @@ impl Maker<'_> {
     pub(super) fn position(&mut self, v: Val) -> Option<V> {
         let k = self.o.k;
         let inst = &k.insts[v];
-        if self.wide {
+        if self.width != Width::Single {
             return None;
         }
         if let Over::Chunks | Over::Points(_) = self.o.over {

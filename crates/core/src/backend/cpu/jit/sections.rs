@@ -30,7 +30,7 @@ pub struct Section {
 
 /// The mask of the last vector of so many elements, of so many lanes.
 pub fn mask(elements: usize, lanes: usize) -> usize {
-    (1 << (elements % lanes)) - 1
+    (1usize << (elements % lanes)) - 1
 }
 
 /// Assembles the function, and the constants of the pool after its numbers. `moves` are the bytes that each pointer moves
@@ -72,7 +72,7 @@ pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(
         asm.pop(r);
     }
     asm.ret();
-    Some((asm.code, constants))
+    (!asm.failed).then_some((asm.code, constants))
 }
 
 /// All elements of a row, 64 a turn.

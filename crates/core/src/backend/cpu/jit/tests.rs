@@ -2,6 +2,7 @@ use super::{
     body::{Body, Folding, Vop},
     build::assemble,
     functions, memory,
+    width::Width,
 };
 use crate::{
     DType,
@@ -11,7 +12,7 @@ use crate::{
 fn run(body: &Body, tables: &[*mut u8], n: usize) {
     let (code, constants) = assemble(body).expect("enough registers");
     let narrow: Vec<u32> = constants.iter().map(|&c| c as u32).collect();
-    let pool = if body.wide { constants.as_ptr().cast() } else { narrow.as_ptr() };
+    let pool = if body.wide() { constants.as_ptr().cast() } else { narrow.as_ptr() };
     let sealed = memory::Sealed::new(&code).expect("memory");
     let mut table: Vec<usize> = tables.iter().map(|&p| p as usize).collect();
     table.push(pool as usize);
@@ -53,7 +54,7 @@ fn every_function<T: Copy + Default + PartialEq + std::fmt::Debug>(
     let z: Vec<T> = x.iter().skip(7).chain(x).copied().collect();
     let mut known = 0;
     for r in ewise::all().filter(|r| r.kind != ewise::Kind::Compare && r.name != "where") {
-        let mut b = Body::new(dtype == DType::F64);
+        let mut b = Body::new(if dtype == DType::F64 { Width::Double } else { Width::Single });
         let ins: Vec<_> = (0..r.arity)
             .map(|_| {
                 let p = b.pointer();
@@ -175,7 +176,7 @@ fn types_convert_as_outside() {
     let types = [F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool];
     let mut made = 0;
     let pairs = types.iter().flat_map(|&a| types.iter().map(move |&b| (a, b)));
-    for (wide, (from, to)) in pairs.flat_map(|p| [(false, p), (true, p)]) {
+    for (width, (from, to)) in pairs.flat_map(|p| [Width::Byte, Width::Single, Width::Double].map(|w| (w, p))) {
         let inst = |kind, dtype| Inst { kind, dtype, level: Level::Elem };
         let first = inst(InstKind::Param(0), from);
         let k = Kernel {
@@ -186,7 +187,7 @@ fn types_convert_as_outside() {
             insts: vec![first, inst(InstKind::Cast(0), to)],
             order: Order::ROWS,
         };
-        let mut b = Body::new(wide);
+        let mut b = Body::new(width);
         let p = b.pointer();
         let Some(x) = super::values::load(&mut b, from, p) else { continue };
         let Some(y) = super::values::compute(&mut b, &k, 1, &[x]) else { continue };
@@ -219,6 +220,46 @@ fn types_convert_as_outside() {
         assert_eq!(got[n * size..], want[n * size..], "{from} to {to} wrote past the end");
     }
     assert!(made >= 100, "{made}");
+}
+
+/// All pairs of bytes through every function of bytes.
+#[test]
+fn bytes_are_those_of_their_rows() {
+    if !super::available() {
+        return eprintln!("skipped: loops need AVX-512");
+    }
+    let n = (1 << 16) + 37;
+    let (x, y): (Vec<u8>, Vec<u8>) = (0..n).map(|i| ((i & 255) as u8, (i >> 8) as u8)).unzip();
+    let mut known = 0;
+    for (dtype, r) in [DType::I8, DType::U8].into_iter().flat_map(|d| ewise::all().map(move |r| (d, r))) {
+        let mut b = Body::new(Width::Byte);
+        let mut operand = || {
+            let p = b.pointer();
+            b.push(Vop::In(p))
+        };
+        let ins: Vec<_> = (0..r.arity).map(|_| operand()).collect();
+        let (Some(v), Some(f)) = (super::bytes::row(&mut b, r.name, dtype, &ins), r.block(dtype)) else { continue };
+        known += 1;
+        let compares = b.ops[v].is_mask();
+        let p = b.pointer();
+        super::values::store(&mut b, if compares { DType::Bool } else { dtype }, p, v).expect("bytes");
+        let mut got = vec![9u8; n + 1];
+        let mut tables = [&x, &y][..r.arity].iter().map(|s| s.as_ptr() as *mut u8).collect::<Vec<_>>();
+        tables.push(got.as_mut_ptr());
+        run(&b, &tables, n);
+        let whole = |x: &u8| if dtype == DType::I8 { *x as i8 as i64 } else { *x as i64 };
+        let (xs, ys): (Vec<i64>, Vec<i64>) = (x.iter().map(whole).collect(), y.iter().map(whole).collect());
+        let (mut want, mut truths) = (vec![0i64; n], vec![0u8; n]);
+        let dst = if compares { truths.as_mut_ptr() } else { want.as_mut_ptr().cast() };
+        // SAFETY: all arrays hold n numbers.
+        unsafe { f.get(Isa::detect())(dst, [xs.as_ptr().cast(), ys.as_ptr().cast(), ys.as_ptr().cast()], n) };
+        for i in 0..n {
+            let want = if compares { truths[i] } else { want[i] as u8 };
+            assert_eq!(got[i], want, "{} of {dtype} {} and {}", r.name, xs[i], ys[i]);
+        }
+        assert_eq!(got[n], 9, "{} wrote past the end", r.name);
+    }
+    assert!(known >= 30, "{known}");
 }
 
 /// One number of each type, written without touching its neighbours.

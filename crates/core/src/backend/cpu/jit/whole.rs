@@ -1,20 +1,21 @@
 //! Kernels as functions over many rows: see [`Whole`].
 
 use super::{
-    body::{Body, Folding, Logic, V, Vop},
+    body::{Body, Folding, V, Vop},
     function::{Given, NUMBERS, Whole},
     functions, memory,
     sections::{self, Section},
     values,
+    width::Width,
 };
 use crate::{
     DType,
     backend::cpu::{
-        micro::{Ahead, Cursors, Ended},
+        micro::{Ahead, Cursors},
         program::Pass,
-        whole::{Over, POSITIONS, Place},
+        whole::{Over, Place},
     },
-    kernel::{InstKind, Kernel, Level, Source, Val},
+    kernel::{InstKind, Kernel, Level, Val},
     op::ReduceOp,
 };
 use std::collections::HashMap;
@@ -39,16 +40,18 @@ pub struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// The function, if everything in it is known: with lanes of 32 bits if they will do.
+    /// The function, if everything in it is known: with the narrowest lanes that will do.
     pub fn compile(&self) -> Option<Whole> {
-        self.with_lanes(false).or_else(|| self.with_lanes(true))
+        let plain = matches!(self.over, Over::Lines | Over::Blocks);
+        let bytes = if plain { self.with_lanes(Width::Byte) } else { None };
+        bytes.or_else(|| self.with_lanes(Width::Single)).or_else(|| self.with_lanes(Width::Double))
     }
 
-    fn with_lanes(&self, wide: bool) -> Option<Whole> {
+    fn with_lanes(&self, width: Width) -> Option<Whole> {
         let mut m = Maker {
             o: self,
-            wide,
-            section: Section { body: Body::new(wide), places: vec![], elements: None },
+            width,
+            section: Section { body: Body::new(width), places: vec![], elements: None },
             sections: vec![],
             places: vec![],
             moves: vec![],
@@ -69,7 +72,7 @@ impl Outline<'_> {
         let (code, constants) = sections::assemble(&sections, &moves, numbers.len())?;
         let sealed = memory::Sealed::new(&code)?;
         let kind = |v: Val| match self.k.insts[v].dtype {
-            DType::I64 if wide => Given::Bits,
+            DType::I64 if width == Width::Double => Given::Bits,
             DType::I64 if small.contains(&v) => Given::Small,
             DType::I64 => Given::Position,
             _ => Given::Bits,
@@ -79,21 +82,21 @@ impl Outline<'_> {
         if pool.len() > NUMBERS {
             return None;
         }
-        Some(Whole { sealed, pool, wide, places, given, over: self.over, n: self.n })
+        Some(Whole { sealed, pool, width, places, given, over: self.over, n: self.n })
     }
 }
 
 pub(super) struct Maker<'a> {
     pub(super) o: &'a Outline<'a>,
-    /// Whether lanes have 64 bits.
-    pub(super) wide: bool,
+    /// How wide lanes are.
+    pub(super) width: Width,
     pub(super) section: Section,
     sections: Vec<Section>,
     places: Vec<Place>,
     moves: Vec<i32>,
     /// The values in the pool, and whether they are given from outside.
     numbers: Vec<(Val, bool)>,
-    known: HashMap<Val, V>,
+    pub(super) known: HashMap<Val, V>,
     /// Bounds of the magnitudes of positions that are numbers.
     pub(super) bounds: HashMap<Val, i64>,
     /// Numbers given from outside that must be small.
@@ -105,12 +108,17 @@ pub(super) struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// Whether lanes have 64 bits.
+    pub(super) fn wide(&self) -> bool {
+        self.width == Width::Double
+    }
+
     pub(super) fn body(&mut self) -> &mut Body {
         &mut self.section.body
     }
 
     fn end(&mut self, elements: Option<usize>) {
-        let empty = Section { body: Body::new(self.wide), places: vec![], elements: None };
+        let empty = Section { body: Body::new(self.width), places: vec![], elements: None };
         let section = std::mem::replace(&mut self.section, empty);
         if !section.body.ops.is_empty() {
             self.sections.push(Section { elements, ..section });
@@ -137,7 +145,7 @@ impl Maker<'_> {
     }
 
     /// A pointer to where a cursor stands.
-    fn cursor(&mut self, c: usize) -> Option<usize> {
+    pub(super) fn cursor(&mut self, c: usize) -> Option<usize> {
         let cursor = &self.o.cursors.all[c];
         if cursor.lines.is_some() {
             return None;
@@ -177,118 +185,10 @@ impl Maker<'_> {
         body.push(Vop::Invariant(n))
     }
 
-    fn operand(&mut self, v: Val) -> Option<V> {
-        if let Some(&known) = self.known.get(&v) {
-            return Some(known);
-        }
-        let inst = &self.o.k.insts[v];
-        let (bool, floats, cursor) = (inst.dtype == DType::Bool, inst.dtype.is_float(), self.o.cursors.of[v]);
-        if inst.dtype == DType::I64 && !self.wide {
-            let value = self.position(v)?;
-            self.known.insert(v, value);
-            return Some(value);
-        }
-        values::lanes(inst.dtype, self.wide)?;
-        let value = match (inst.level, &inst.kind, self.o.over) {
-            (Level::Elem, InstKind::Load { source: Source::Iota, .. }, _) => self.wide_position(v)?,
-            (Level::Uniform, InstKind::Const(x), _) if !bool => values::constant(self.body(), *x, inst.dtype)?,
-            (Level::Uniform, _, _) if !bool => self.invariant(v, true),
-            (Level::Uniform, _, _) => {
-                let (x, zero) = (self.invariant(v, true), self.body().push(Vop::Const(0)));
-                self.body().push(Vop::CompareI(4, x, zero))
-            }
-            (Level::Row, InstKind::Load { source: Source::Arg(_), .. }, Over::Rows) if self.fills(v) && floats => {
-                let p = self.cursor(cursor?)?;
-                self.body().push(Vop::At(p))
-            }
-            (Level::Row, InstKind::Load { .. }, Over::Rows) => return None,
-            (Level::Row, _, Over::Rows) if !bool => self.invariant(v, false),
-            (Level::Row, _, Over::Chunks) if !bool => self.invariant(v, true),
-            (Level::Row, _, Over::Points(_)) if self.block_fills(v) => {
-                let p = self.pointer(Place::Value(v), 0)?;
-                self.body().push(Vop::In(p))
-            }
-            (Level::Elem, InstKind::Load { source: Source::Arg(_), .. }, over) if self.o.cursors.ended[v].is_some() => {
-                let ended = self.o.cursors.ended[v].filter(|_| matches!(over, Over::Lines | Over::Rows))?;
-                self.part_of_line(ended, inst.dtype)?
-            }
-            (Level::Elem, InstKind::Load { source: Source::Arg(_), .. }, _) => {
-                let c = cursor?;
-                let p = self.cursor(c)?;
-                match (inst.dtype, self.o.cursors.all[c].step) {
-                    (dtype, 1) => values::load(self.body(), dtype, p)?,
-                    (_, 0) if self.fills(v) => self.body().push(Vop::At(p)),
-                    _ => return None,
-                }
-            }
-            (Level::Elem, _, Over::Rows) if self.o.cached[v] => {
-                let p = self.pointer(Place::Register(v), 0)?;
-                let held = self.held(inst.dtype);
-                values::load(self.body(), held, p)?
-            }
-            _ => return None,
-        };
-        self.known.insert(v, value);
-        Some(value)
-    }
-
-    /// A load that is zero outside a part of every line.
-    fn part_of_line(&mut self, e: Ended, dtype: DType) -> Option<V> {
-        if self.wide || self.o.n > POSITIONS || !matches!(dtype, DType::F32 | DType::I32) {
-            return None;
-        }
-        let count = self.pointer(Place::Count, 0)?;
-        let at = self.body().push(Vop::In(count));
-        let end = |m: &mut Self, predicate: u8, n: usize| {
-            let n = m.body().bits(n as i64);
-            m.body().push(Vop::CompareI(predicate, at, n))
-        };
-        let mask = match (e.from, e.to) {
-            (0, to) => end(self, 1, to),
-            (from, to) if to == self.o.n => end(self, 5, from),
-            (from, to) => {
-                let (after, before) = (end(self, 5, from), end(self, 1, to));
-                self.body().push(Vop::Masks(Logic::And, after, before))
-            }
-        };
-        let p = self.cursor(e.cursor)?;
-        match self.o.cursors.all[e.cursor].step {
-            1 => Some(self.body().push(Vop::InWhere(p, mask))),
-            0 => {
-                let (x, zero) = (self.body().push(Vop::At(p)), self.body().push(Vop::Const(0)));
-                Some(self.body().push(Vop::Select(mask, x, zero)))
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether an element of a value fills a lane in memory.
-    fn fills(&self, v: Val) -> bool {
-        let dtype = self.o.k.insts[v].dtype;
-        if self.wide { matches!(dtype, DType::F64 | DType::I64) } else { matches!(dtype, DType::F32 | DType::I32) }
-    }
-
-    /// Whether it does so in the registers of the interpreter.
-    fn block_fills(&self, v: Val) -> bool {
-        let held = self.o.k.insts[v].dtype.compute();
-        if self.wide { matches!(held, DType::F64 | DType::I64) } else { held == DType::F32 }
-    }
-
-    /// How a register of a whole row holds elements of a type.
-    fn held(&self, dtype: DType) -> DType {
-        match dtype {
-            DType::Bool => DType::Bool,
-            DType::F32 => DType::F32,
-            // Lanes as they are: nobody else reads them.
-            _ if self.wide => DType::I64,
-            _ => DType::F32,
-        }
-    }
-
     /// How a reduction combines in lanes.
     fn folding(&self, v: Val, op: ReduceOp) -> Option<Folding> {
         let dtype = self.o.k.insts[v].dtype;
-        match values::lanes(dtype, self.wide)? {
+        match values::lanes(dtype, self.width)? {
             values::Lanes::Floats => Some(Folding::of(op)),
             // Sums of small integers would have to be wrapped.
             values::Lanes::Integers if dtype == DType::I64 || matches!(op, ReduceOp::Max | ReduceOp::Min) => {
@@ -302,7 +202,7 @@ impl Maker<'_> {
     fn compute(&mut self, v: Val) -> Option<V> {
         let k = self.o.k;
         let x = k.operands(v).iter().map(|&x| self.operand(x)).collect::<Option<Vec<V>>>()?;
-        let position = |v: Val| !self.wide && k.insts[v].dtype == DType::I64;
+        let position = |v: Val| !self.wide() && k.insts[v].dtype == DType::I64;
         if position(v) || k.operands(v).iter().any(|&o| position(o)) {
             return self.of_positions(v, &x);
         }
@@ -321,8 +221,8 @@ impl Maker<'_> {
         for &v in &pass.elems {
             self.elem(v)?;
         }
-        let lane = if self.wide { 8 } else { 4 };
-        for a in ahead.iter().filter(|a| self.o.cursors.all[a.cursor].size == lane) {
+        let lane = self.width.bytes();
+        for a in ahead.iter().filter(|a| self.o.cursors.all[a.cursor].size as usize == lane) {
             let p = self.cursor(a.cursor)?;
             self.body().push(Vop::Prefetch(p, a.bytes, a.write));
         }
@@ -349,7 +249,7 @@ impl Maker<'_> {
                 }
                 let x = self.operand(*value)?;
                 let p = self.cursor(self.o.cursors.of[v]?)?;
-                if dtype == DType::I64 && !self.wide {
+                if dtype == DType::I64 && !self.wide() {
                     if !self.is_place(*value) {
                         return None;
                     }
@@ -379,7 +279,7 @@ impl Maker<'_> {
             InstKind::Store { value, .. } => self.store(v, *value)?,
             InstKind::Reduce(op, x) => {
                 let dtype = k.insts[v].dtype;
-                let position = dtype == DType::I64 && !self.wide;
+                let position = dtype == DType::I64 && !self.wide();
                 let rows = self.o.over == Over::Rows;
                 let how = if position {
                     if *op != ReduceOp::Min || !rows || !self.is_place(*x) {
@@ -390,14 +290,14 @@ impl Maker<'_> {
                     self.folding(v, *op)?
                 };
                 // Accumulators of integers have 64 bits outside.
-                if dtype.is_int() && !self.wide && !rows {
+                if dtype.is_int() && !self.wide() && !rows {
                     return None;
                 }
                 if k.insts[*x].dtype != dtype {
                     return None;
                 }
                 let (x, number) = (self.operand(*x)?, self.number(v, false));
-                let start = how.start(self.wide);
+                let start = how.start(self.wide());
                 self.body().push(Vop::Const(start));
                 self.body().push(Vop::Fold(how, number, x));
             }

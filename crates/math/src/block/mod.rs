@@ -4,6 +4,10 @@
 //! has. The functions are branch-free, so the compiler vectorises each loop; no fast-math is involved, so all three give
 //! the same bits, and one element through the plain loop is the scalar definition the oracle uses.
 
+mod prepared;
+
+pub use prepared::{f32, f64};
+
 /// `dst[i] = f(src0[i], src1[i], src2[i])` for `i < n`.
 ///
 /// # Safety
@@ -265,71 +269,4 @@ pub const fn guarded1<A: Copy, P: Fn(A) -> bool + Copy, F: Fn(A) -> A + Copy, S:
     _: S,
 ) -> Block {
     Block { avx512: guarded1_wide::<A, P, F, S>, avx2: guarded1_mid::<A, P, F, S>, base: guarded1_loop::<A, P, F, S> }
-}
-
-macro_rules! prepared {
-    ($name:ident = $f:ident($($x:ident $k:tt),*)) => {
-        #[doc = concat!("[`crate::f32::", stringify!($f), "`] over a block.")]
-        pub const $name: Block = {
-            #[inline(always)]
-            unsafe fn all(dst: *mut u8, src: [*const u8; 3], n: usize) {
-                // SAFETY: the caller of a BlockFn promises n valid elements of these types, and no overlap.
-                unsafe {
-                    let d = std::slice::from_raw_parts_mut(dst.cast::<f32>(), n);
-                    $(let $x = std::slice::from_raw_parts(src[$k].cast::<f32>(), n);)*
-                    for i in 0..n {
-                        d[i] = crate::f32::$f($($x[i]),*);
-                    }
-                }
-            }
-            #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))]
-            unsafe fn wide(dst: *mut u8, src: [*const u8; 3], n: usize) {
-                // SAFETY: the same contract; the ISA was detected before this version was chosen.
-                unsafe { all(dst, src, n) }
-            }
-            #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
-            unsafe fn middle(dst: *mut u8, src: [*const u8; 3], n: usize) {
-                // SAFETY: the same contract; the ISA was detected before this version was chosen.
-                unsafe { all(dst, src, n) }
-            }
-            unsafe fn base(dst: *mut u8, src: [*const u8; 3], n: usize) {
-                // SAFETY: the same contract.
-                unsafe { all(dst, src, n) }
-            }
-            Block { avx512: wide, avx2: middle, base }
-        };
-    };
-}
-
-/// Blocks of this crate's f32 functions, compiled here once. They call their function by name, so that it is inlined
-/// into each version whatever its size (a function passed as a value may not be).
-pub mod f32 {
-    use super::Block;
-
-    prepared!(EXP = exp(x 0));
-    prepared!(EXP2 = exp2(x 0));
-    prepared!(EXPM1 = expm1(x 0));
-    prepared!(LN = ln(x 0));
-    prepared!(LOG2 = log2(x 0));
-    prepared!(LOG10 = log10(x 0));
-    prepared!(LOG1P = log1p(x 0));
-    prepared!(SIN = sin(x 0));
-    prepared!(COS = cos(x 0));
-    prepared!(TAN = tan(x 0));
-    prepared!(SINH = sinh(x 0));
-    prepared!(COSH = cosh(x 0));
-    prepared!(TANH = tanh(x 0));
-    prepared!(ASIN = asin(x 0));
-    prepared!(ACOS = acos(x 0));
-    prepared!(ATAN = atan(x 0));
-    prepared!(ASINH = asinh(x 0));
-    prepared!(ACOSH = acosh(x 0));
-    prepared!(ATANH = atanh(x 0));
-    prepared!(SIGMOID = sigmoid(x 0));
-    prepared!(ERF = erf(x 0));
-    prepared!(ERFC = erfc(x 0));
-    prepared!(ERFINV = erfinv(x 0));
-    prepared!(POW = pow(x 0, y 1));
-    prepared!(ATAN2 = atan2(x 0, y 1));
-    prepared!(HYPOT = hypot(x 0, y 1));
 }

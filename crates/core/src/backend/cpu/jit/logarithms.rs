@@ -1,0 +1,84 @@
+//! Logarithms of floats that a loop can hold: see [`super::functions`].
+
+use super::{
+    body::{Arith, Body, Direction, V, Vop},
+    functions::{EQ, GT, LT, abs, exp, poly},
+};
+use gradus_math::f32::coefficients as co;
+
+/// `e ln 2 + ln(1 + f)`.
+fn from_parts(b: &mut Body, e: V, f: V, c: &[f32; 9]) -> V {
+    let z = b.two(Arith::Mul, f, f);
+    let q = poly(b, f, c);
+    let cube = b.two(Arith::Mul, z, f);
+    let y = b.two(Arith::Mul, cube, q);
+    let (high, low, half) = (b.number(co::LN2_SPLIT[0]), b.number(co::LN2_SPLIT[1]), b.number(-0.5));
+    let y = b.push(Vop::Fma(e, low, y));
+    let y = b.push(Vop::Fma(z, half, y));
+    let y = b.two(Arith::Add, f, y);
+    b.push(Vop::Fma(e, high, y))
+}
+
+/// The natural logarithm.
+pub fn log(b: &mut Body, x: V) -> V {
+    let (least, up, down, zero) = (b.number(f32::MIN_POSITIVE), b.number(33_554_432.0), b.number(-25.0), b.number(0.0));
+    let tiny = b.push(Vop::Compare(LT, x, least));
+    let scaled = b.two(Arith::Mul, x, up);
+    let xs = b.push(Vop::Select(tiny, scaled, x));
+    let e0 = b.push(Vop::Select(tiny, down, zero));
+    let root = b.push(Vop::Const(0x3f35_04f3));
+    let ei = b.two(Arith::SubI, xs, root);
+    let ei = b.push(Vop::Shift(Direction::Right, ei, 23));
+    let up = b.push(Vop::Shift(Direction::Left, ei, 23));
+    let (f, one) = (b.two(Arith::SubI, xs, up), b.number(1.0));
+    let f = b.two(Arith::Sub, f, one);
+    let e = b.push(Vop::ToFloat(ei));
+    let e = b.two(Arith::Add, e, e0);
+    let y = from_parts(b, e, f, &co::LN);
+    // Infinity, what is not above zero, and zero.
+    let (most, nan, least) = (b.number(f32::INFINITY), b.number(f32::NAN), b.number(f32::NEG_INFINITY));
+    let m = b.push(Vop::Compare(EQ, x, most));
+    let y = b.push(Vop::Select(m, x, y));
+    let m = b.push(Vop::Compare(GT, x, zero));
+    let y = b.push(Vop::Select(m, y, nan));
+    let m = b.push(Vop::Compare(EQ, x, zero));
+    b.push(Vop::Select(m, least, y))
+}
+
+/// `ln(1 + x)`.
+pub fn log1p(b: &mut Body, x: V) -> V {
+    let (zero, one, quarter, less) = (b.number(0.0), b.number(1.0), b.number(0.25), b.number(-1.0));
+    let sum = b.two(Arith::Add, one, x);
+    let (edge, four) = (b.push(Vop::Const(0x3f40_0000)), b.push(Vop::Const(0x4080_0000)));
+    let ei = b.two(Arith::SubI, sum, edge);
+    let ei = b.push(Vop::Shift(Direction::Right, ei, 23));
+    let shift = b.push(Vop::Shift(Direction::Left, ei, 23));
+    let s = b.two(Arith::SubI, four, shift);
+    let down = b.two(Arith::SubI, x, shift);
+    let s = b.push(Vop::Fma(s, quarter, less));
+    let f = b.two(Arith::Add, down, s);
+    let e = b.push(Vop::ToFloat(ei));
+    let y = from_parts(b, e, f, &co::LOG1P);
+    // Infinity and NaN, what is not above minus one, that itself, and zero with its sign.
+    let (most, nan, least) = (b.number(f32::INFINITY), b.number(f32::NAN), b.number(f32::NEG_INFINITY));
+    let m = b.push(Vop::Compare(LT, x, most));
+    let y = b.push(Vop::Select(m, y, x));
+    let m = b.push(Vop::Compare(GT, x, less));
+    let y = b.push(Vop::Select(m, y, nan));
+    let m = b.push(Vop::Compare(EQ, x, less));
+    let y = b.push(Vop::Select(m, least, y));
+    let m = b.push(Vop::Compare(EQ, x, zero));
+    b.push(Vop::Select(m, x, y))
+}
+
+/// `ln(1 + e^x)`.
+pub fn softplus(b: &mut Body, x: V) -> V {
+    let (zero, sign) = (b.number(0.0), b.sign());
+    let m = b.push(Vop::Compare(LT, x, zero));
+    let most = b.push(Vop::Select(m, zero, x));
+    let a = abs(b, x);
+    let minus = b.two(Arith::Xor, a, sign);
+    let e = exp(b, minus);
+    let l = log1p(b, e);
+    b.two(Arith::Add, most, l)
+}
