@@ -74,6 +74,54 @@ fn rows() -> Result<()> {
     Ok(())
 }
 
+/// Columns: a few rows, whose reduction is unrolled; many of a few columns, whose chunks go abreast; wide ones, of which
+/// threads take chunks of rows.
+#[test]
+fn columns_of_any_form() -> Result<()> {
+    const FORMS: [(usize, usize); 12] = [
+        (2, 5000),
+        (3, 1000),
+        (8, 333),
+        (9, 70),
+        (2048, 3),
+        (5000, 1),
+        (2600, 2),
+        (2047, 7),
+        (4000, 8),
+        (2100, 9),
+        (1100, 2500),
+        (513, 4096),
+    ];
+    for (dtype, (rows, n)) in DTYPES.into_iter().flat_map(|t| FORMS.map(|f| (t, f))) {
+        let large = rows * n > 1 << 20;
+        if large && dtype != DType::F32 {
+            continue;
+        }
+        for edges in [false, true].into_iter().filter(|&e| !(e && large)) {
+            compare(&format!("{n} columns of {rows} {dtype}, edges {edges}"), |d| {
+                let x = tensor(&[rows, n], 1, edges, dtype, d)?;
+                let mut out = vec![x.sum_dim(0, false)?, x.amax(0, true)?];
+                if large {
+                    return Ok(out);
+                }
+                out.extend([
+                    x.amin(0, false)?,
+                    x.argmax_dim(0, false)?,
+                    Tensor::stack(&[&x, &x], 1)?.sum_dim([0i64, 1], false)?,
+                ]);
+                if dtype != DType::Bool {
+                    out.extend([x.prod_dim(0, false)?, (&x + &x.narrow(0, 1, 1)?).sum_dim(0, true)?]);
+                }
+                if dtype.is_float() {
+                    out.extend([x.softmax(0)?, x.var_dim(0, 1, false)?, x.norm_dim(2.0, 0i64, false)?]);
+                }
+                Ok(out)
+            })?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn elements() -> Result<()> {
     for (dtype, n) in DTYPES.into_iter().flat_map(|t| [3, 64, 1001, 20_000].map(|n| (t, n))) {

@@ -68,6 +68,23 @@ impl Parts {
         &mut self.words[at..]
     }
 
+    /// Adds the `w` registers of a reduction of the chunk that is being written.
+    ///
+    /// # Safety
+    /// They are there.
+    pub unsafe fn add(&mut self, p: &Program, pass: &Pass, v: Val, w: usize, from: *const u8) {
+        let at = self.words.len();
+        self.words.resize(at + words(p, pass, w), 0);
+        let bytes = w * width(p.kernel.insts[v].dtype);
+        // SAFETY: the caller's promise, and these words are room for them.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.words[at..].as_mut_ptr().cast(), bytes) };
+    }
+
+    /// Ends a chunk.
+    pub fn next(&mut self) {
+        self.chunks += 1;
+    }
+
     /// The chunks of `other` after those of this.
     pub fn append(&mut self, other: &Parts) {
         self.words.extend(&other.words);
@@ -145,6 +162,7 @@ impl Task<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             let done = self.whole_chunks(s, which.start, which.end, out);
+            let done = done + self.chunks_abreast(s, n, which.start + done, which.end, out);
             (which.start + done..which.end).try_for_each(|c| self.whole_chunk(s, n, c, out))
         }
     }
@@ -157,17 +175,12 @@ impl Task<'_> {
         let pass = &self.p.passes[s];
         // SAFETY: the caller's promise.
         unsafe { self.chunk(s, n, c)? };
-        let w = points(self.p, n);
-        let each = words(self.p, pass, w);
         for (k, &v) in pass.reduces.iter().enumerate() {
             self.finish(k, v, n);
-            let at = out.words.len();
-            out.words.resize(at + each, 0);
-            let (from, bytes) = (self.m.ptr[v] as *const u8, w * width(self.p.kernel.insts[v].dtype));
-            // SAFETY: `finish` left w registers there, and these words are room for them.
-            unsafe { std::ptr::copy_nonoverlapping(from, out.words[at..].as_mut_ptr().cast(), bytes) };
+            // SAFETY: `finish` left the registers there.
+            unsafe { out.add(self.p, pass, v, points(self.p, n), self.m.ptr[v] as *const u8) };
         }
-        out.chunks += 1;
+        out.next();
         Ok(())
     }
 

@@ -24,8 +24,8 @@ pub enum Over {
     Blocks,
     /// A chunk of the reduce points of one map point.
     Chunks,
-    /// So many reduce points of a block of map points.
-    Points(usize),
+    /// So many reduce points of a block of map points, of so many chunks.
+    Points(usize, usize),
 }
 
 /// Where a pointer of a function begins.
@@ -37,8 +37,8 @@ pub enum Place {
     Value(Val),
     /// A value's register.
     Register(Val),
-    /// The accumulators of a reduction.
-    Accumulator(usize),
+    /// The accumulators of a reduction, for one of the chunks that go abreast.
+    Accumulator(usize, usize),
     /// The results of a reduction of a pass, chunk after chunk.
     Part(usize, usize),
     /// Where a load of positions stands in a table of them, 32 bits each.
@@ -46,6 +46,13 @@ pub enum Place {
     /// The beginning of that table: positions in a line.
     Count,
 }
+
+/// Chunks whose sums go abreast where a block is hardly a vector: one alone would wait for itself.
+const ABREAST: usize = 4;
+/// The longest such block,
+const NARROW: usize = 8;
+/// and the bytes between their accumulators.
+const LINE: usize = 64;
 
 /// How many positions there are in memory: those of the longest row that is done at once.
 pub const POSITIONS: usize = crate::kernel::Order::ROWS.chunk;
@@ -69,6 +76,8 @@ pub struct Functions {
     pub chunks: Vec<Option<Whole>>,
     /// For groups of reduce points of each pass.
     pub points: Vec<Option<Whole>>,
+    /// The same for several chunks at once.
+    pub abreast: Vec<Option<Whole>>,
 }
 
 /// What is known of a program when its functions are made.
@@ -120,9 +129,12 @@ impl Functions {
             Style::Columns if cols > 1 && order.lanes == 1 && m.k.reduce.len() == 1 => {
                 let one = |s: usize| {
                     let groups = [8, 4].into_iter().filter(|&g| g <= cols);
-                    groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g), m.unit).filter(|w| w.light()))
+                    groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g, 1), m.unit).filter(|w| w.light()))
                 };
                 out.points = (0..count).map(one).collect();
+                if m.unit <= NARROW && cols >= ABREAST * order.chunk {
+                    out.abreast = (0..count).map(|s| make(s, s + 1, Over::Points(4, ABREAST), m.unit)).collect();
+                }
             }
             Style::Columns => {}
         }
@@ -158,7 +170,7 @@ impl Task<'_> {
             Over::Lines => axis(2) - m0 / axis(1) % axis(2),
             Over::Blocks if n < w.n => 0,
             Over::Blocks => (axis(1) - m0 % axis(1)) / w.n,
-            Over::Chunks | Over::Points(_) => 0,
+            Over::Chunks | Over::Points(..) => 0,
         };
         let count = left.min(to - u);
         if count > 0 {
@@ -192,7 +204,7 @@ impl Task<'_> {
     pub(super) unsafe fn whole_points(&mut self, s: usize, n: usize, from: usize, to: usize, per: usize) -> usize {
         let p = self.p;
         let Some(Some(w)) = p.functions.points.get(s) else { return 0 };
-        let Over::Points(group) = w.over else { return 0 };
+        let Over::Points(group, _) = w.over else { return 0 };
         let count = if n == w.n { (to - from) / group } else { 0 };
         if count > 0 {
             let along = |to: &Cursor| from as isize * to.strides.get(p.kernel.map.len()).copied().unwrap_or(0);
@@ -200,6 +212,37 @@ impl Task<'_> {
             unsafe { self.whole(w, count, along, per, &mut []) };
         }
         count * group
+    }
+
+    /// Whole chunks from `c` on, up to `to`, of pass `s`, several at once, their results added to the parts: how many it did.
+    ///
+    /// # Safety
+    /// As [`super::exec::run`].
+    pub(super) unsafe fn chunks_abreast(&mut self, s: usize, n: usize, c: usize, to: usize, out: &mut Parts) -> usize {
+        let p = self.p;
+        let Some(Some(w)) = p.functions.abreast.get(s) else { return 0 };
+        let Over::Points(group, _) = w.over else { return 0 };
+        let (pass, chunk) = (&p.passes[s], p.kernel.order.chunk);
+        let mut done = 0;
+        while n == w.n && c + done + ABREAST <= to.min(p.cols / chunk) {
+            // A line of registers of four bytes or more for each chunk.
+            let per = ABREAST * LINE / 4;
+            self.clear_accumulators(pass, per, per);
+            let first = ((c + done) * chunk) as isize;
+            let along = |to: &Cursor| first * to.strides.get(p.kernel.map.len()).copied().unwrap_or(0);
+            // SAFETY: the caller's promise; these chunks are whole, and their accumulators were cleared.
+            unsafe { self.whole(w, chunk / group, along, per, &mut []) };
+            for chunk in 0..ABREAST {
+                for (k, &v) in pass.reduces.iter().enumerate() {
+                    let from = self.m.accumulator(k, per).wrapping_add(LINE * chunk);
+                    // SAFETY: the function left `n` registers there.
+                    unsafe { out.add(p, pass, v, n, from) };
+                }
+                out.next();
+            }
+            done += ABREAST;
+        }
+        done
     }
 
     /// Runs a function for `count` rows, from so many elements after where each cursor stands at the current map point.
@@ -222,7 +265,7 @@ impl Task<'_> {
             Place::Cursor(c, bytes) => m.row[c].wrapping_add_signed(step(&p.cursors[c]) + bytes),
             Place::Value(v) => m.ptr[v],
             Place::Register(v) => base + p.slot[v],
-            Place::Accumulator(k) => m.accumulator(k, per) as usize,
+            Place::Accumulator(k, chunk) => m.accumulator(k, per) as usize + LINE * chunk,
             Place::Part(_, k) => parts[k..].as_mut_ptr() as usize,
             Place::Count => COUNT.as_ptr() as usize,
             Place::Positions(v) => {

@@ -44,7 +44,7 @@ impl Maker<'_> {
             (Level::Row, InstKind::Load { .. }, Over::Rows) => return None,
             (Level::Row, _, Over::Rows) if !bool => self.invariant(v, false),
             (Level::Row, _, Over::Chunks) if !bool => self.invariant(v, true),
-            (Level::Row, _, Over::Points(_)) if self.block_fills(v) => {
+            (Level::Row, _, Over::Points(..)) if self.block_fills(v) => {
                 let p = self.pointer(Place::Value(v), 0)?;
                 self.body().push(Vop::In(p))
             }

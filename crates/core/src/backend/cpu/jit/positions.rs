@@ -24,7 +24,7 @@ impl Maker<'_> {
         if self.width != Width::Single {
             return None;
         }
-        if let Over::Chunks | Over::Points(_) = self.o.over {
+        if let Over::Chunks | Over::Points(..) = self.o.over {
             return None; // their numbers are not looked at
         }
         match (inst.level, &inst.kind) {
@@ -74,7 +74,7 @@ impl Maker<'_> {
             Over::Rows if inst.level == Level::Row => 0,
             Over::Rows => *access.strides.get(k.map.len())?,
             Over::Lines | Over::Blocks => *access.strides.get(k.map.len().checked_sub(1)?)?,
-            Over::Chunks | Over::Points(_) => return None,
+            Over::Chunks | Over::Points(..) => return None,
         };
         let bytes = 4 * self.row_step(&access.strides);
         Some((self.pointer(Place::Positions(v), bytes)?, along))

@@ -152,7 +152,7 @@ impl Maker<'_> {
         }
         let bytes = self.row_step(&cursor.strides) * cursor.size;
         let along = cursor.strides.get(self.o.k.map.len()).copied().unwrap_or(0) * cursor.size;
-        let ahead = if let Over::Points(_) = self.o.over { along * self.point as isize } else { 0 };
+        let ahead = if let Over::Points(..) = self.o.over { along * self.point as isize } else { 0 };
         self.pointer(Place::Cursor(c, ahead), bytes)
     }
 
@@ -166,7 +166,7 @@ impl Maker<'_> {
             Over::Lines => map.checked_sub(2).map_or(0, axis),
             Over::Blocks => last * self.o.n as isize,
             Over::Chunks => self.o.k.chunk_step(strides),
-            Over::Points(group) => axis(map) * group as isize,
+            Over::Points(group, _) => axis(map) * group as isize,
         }
     }
 
@@ -215,8 +215,10 @@ impl Maker<'_> {
             pass.rows.iter().try_for_each(|&v| self.row(v))?;
             self.end(None);
         }
-        if let Over::Points(group) = self.o.over {
-            return self.points(pass, group);
+        if let Over::Points(group, abreast) = self.o.over {
+            return (0..abreast)
+                .try_for_each(|chunk| self.points(pass, group, chunk))
+                .map(|()| self.end(Some(self.o.n)));
         }
         for &v in &pass.elems {
             self.elem(v)?;
@@ -326,17 +328,18 @@ impl Maker<'_> {
         values::store(self.body(), dtype, p, x)
     }
 
-    /// A group of reduce points of a block of map points: accumulators pass through registers once for all of them.
-    fn points(&mut self, pass: &Pass, group: usize) -> Option<()> {
+    /// A group of reduce points of a block of map points, so many chunks further on: accumulators pass through registers once
+    /// for all of them.
+    fn points(&mut self, pass: &Pass, group: usize, chunk: usize) -> Option<()> {
         let k = self.o.k;
         let mut sums: Vec<V> = vec![];
         for n in 0..pass.reduces.len() {
-            let p = self.pointer(Place::Accumulator(n), 0)?;
+            let p = self.pointer(Place::Accumulator(n, chunk), 0)?;
             let sum = self.body().push(Vop::In(p));
             sums.push(sum);
         }
         for point in 0..group {
-            self.point = point;
+            self.point = chunk * k.order.chunk + point;
             self.known.retain(|&v, _| k.insts[v].level < Level::Elem);
             for &v in &pass.elems {
                 let InstKind::Reduce(op, x) = k.insts[v].kind else {
@@ -354,10 +357,9 @@ impl Maker<'_> {
         }
         self.point = 0;
         for (n, sum) in sums.into_iter().enumerate() {
-            let p = self.pointer(Place::Accumulator(n), 0)?;
+            let p = self.pointer(Place::Accumulator(n, chunk), 0)?;
             self.body().push(Vop::Out(p, sum));
         }
-        self.end(Some(self.o.n));
         Some(())
     }
 }
