@@ -66,6 +66,8 @@ fn rows() -> Result<()> {
                 if dtype.is_float() {
                     let w = tensor(&[n], 2, false, dtype, d)?;
                     out.extend([x.softmax(-1)?, x.layer_norm([n], Some(&w), None, 1e-5)?, x.mean_dim(1, false)?]);
+                    let v = Tensor::var("x", &x);
+                    out.push(v.max_dim(1, false)?.0.square().sum().backward()?.wrt(&v)?);
                 }
                 Ok(out)
             })?;

@@ -121,6 +121,14 @@ impl Maker<'_> {
                 }
                 Some(self.body().push(Vop::Select(x[0], x[1], x[2])))
             }
+            InstKind::Ewise(row, vals)
+                if matches!(row.name, "eq" | "ne")
+                    && vals.iter().any(|v| k.insts[*v].level != Level::Uniform && !self.bounds.contains_key(v))
+                    && vals.iter().all(|&v| self.is_place(v)) =>
+            {
+                // Each place has one number of 32 bits, and so has "nowhere".
+                Some(self.body().push(Vop::CompareI(if row.name == "eq" { 0 } else { 4 }, x[0], x[1])))
+            }
             InstKind::Ewise(row, vals) if vals.len() == 2 => {
                 let bound = self.bound(vals[0])? + self.bound(vals[1])?;
                 let compare = |p: u8| Vop::CompareI(p, x[0], x[1]);
