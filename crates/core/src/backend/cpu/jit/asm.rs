@@ -167,6 +167,12 @@ impl Asm {
         self.code.push(count);
     }
 
+    /// `dst = dst` with the bits of `a` where `b` has ones.
+    pub fn choose_bits(&mut self, dst: Zmm, a: Zmm, b: Rm) {
+        self.op(TERNARY, dst, a, b, Under::All);
+        self.code.push(0b1101_1000);
+    }
+
     /// Sixteen floats to 16 bits each, halves to even.
     pub fn halve(&mut self, src: Zmm, dst: Rm, under: Under) {
         self.op(TO_HALF, src, 0, dst, under);

@@ -30,6 +30,10 @@ pub enum Vop {
     Sqrt(V),
     /// `a * b + c`, rounded once.
     Fma(V, V, V),
+    /// `c - a * b`, rounded once.
+    Less(V, V, V),
+    /// The first with those bits of the second that the third has.
+    Signed(V, V, V),
     /// Elements that take less room in memory, at a pointer of the table.
     Widen(Form, usize),
     /// Integers as floats.
@@ -388,7 +392,7 @@ impl Body {
             | Vop::OutOne(_, _, a)
             | Vop::Keep(_, a)
             | Vop::Fold(_, _, a) => vec![a],
-            Vop::Fma(a, b, c) | Vop::Select(a, b, c) => vec![a, b, c],
+            Vop::Fma(a, b, c) | Vop::Less(a, b, c) | Vop::Signed(a, b, c) | Vop::Select(a, b, c) => vec![a, b, c],
         }
     }
 }

@@ -169,7 +169,7 @@ impl Writer<'_> {
                     self.asm.shift(how as u8, r, x, count);
                     self.home[i] = Some(r);
                 }
-                Vop::Fma(a, b, c) => {
+                Vop::Fma(a, b, c) | Vop::Less(a, b, c) | Vop::Signed(a, b, c) => {
                     let x = self.register(a)?;
                     let y = self.register(b)?;
                     let z = self.rm(c)?;
@@ -181,7 +181,11 @@ impl Writer<'_> {
                     } else {
                         self.asm.op(asm::MOV_LOAD, r, 0, Rm::Reg(x), Under::All);
                     }
-                    self.asm.op(asm::FMA213, r, y, z, Under::All);
+                    match self.body.ops[i] {
+                        Vop::Less(..) => self.asm.op(asm::FNMA213, r, y, z, Under::All),
+                        Vop::Signed(..) => self.asm.choose_bits(r, y, z),
+                        _ => self.asm.op(asm::FMA213, r, y, z, Under::All),
+                    }
                     self.release(i);
                     self.home[i] = Some(r);
                 }

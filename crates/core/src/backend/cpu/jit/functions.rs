@@ -209,9 +209,8 @@ fn power_of_two(b: &mut Body, k: V) -> V {
 
 /// The magnitude of one, the sign of the other.
 pub(super) fn copysign(b: &mut Body, y: V, x: V) -> V {
-    let (sign, rest) = (b.sign(), b.magnitude());
-    let (magnitude, sign) = (b.two(Arith::And, y, rest), b.two(Arith::And, x, sign));
-    b.two(Arith::Or, magnitude, sign)
+    let sign = b.sign();
+    b.push(Vop::Signed(y, x, sign))
 }
 
 fn expm1(b: &mut Body, x: V) -> V {
@@ -233,25 +232,37 @@ fn expm1(b: &mut Body, x: V) -> V {
     b.push(Vop::Select(m, x, y))
 }
 
+/// The first polynomial where the mask is set, and the second, which is longer, elsewhere: coefficients are chosen, so that
+/// there is one to compute.
+fn either(b: &mut Body, first: V, x: V, p: &[f32], q: &[f32]) -> V {
+    let mut y = None;
+    for (i, &c) in q.iter().enumerate().rev() {
+        // Where the first has ended it is zero.
+        let (other, c) = (b.number(p.get(i).copied().unwrap_or(0.0)), b.number(c));
+        let c = b.push(Vop::Select(first, other, c));
+        y = Some(match y {
+            None => c,
+            Some(y) => b.push(Vop::Fma(y, x, c)),
+        });
+    }
+    y.unwrap_or_else(|| b.number(0.0))
+}
+
 fn erf(b: &mut Body, x: V) -> V {
     let (one, top, edge, magic) = (b.number(1.0), b.number(4.0), b.number(0.925), b.number(co::MAGIC));
     let a = abs(b, x);
-    let z = b.two(Arith::Mul, a, a);
-    let q = poly(b, z, &co::ERF_SMALL);
-    let small = b.push(Vop::Fma(q, a, a));
-    let c = b.two(Arith::Min, top, a);
-    let p = poly(b, c, &co::ERF_LARGE);
+    let m = b.push(Vop::Compare(LT, a, edge));
+    let (z, c) = (b.two(Arith::Mul, a, a), b.two(Arith::Min, top, a));
+    let u = b.push(Vop::Select(m, z, c));
+    let p = either(b, m, u, &co::ERF_SMALL, &co::ERF_LARGE);
+    let small = b.push(Vop::Fma(p, a, a));
     let k = b.two(Arith::Sub, magic, p);
-    let n = b.two(Arith::Sub, k, magic);
-    let sign = b.sign();
-    let minus = b.two(Arith::Xor, p, sign);
-    let r = b.two(Arith::Sub, minus, n);
+    let minus = b.two(Arith::Sub, magic, k);
+    let r = b.two(Arith::Sub, minus, p);
     let q = poly(b, r, &co::EXP2);
     let t = b.push(Vop::Fma(q, r, one));
-    let t = b.two(Arith::Xor, t, sign);
     let s = power_of_two(b, k);
-    let big = b.push(Vop::Fma(t, s, one));
-    let m = b.push(Vop::Compare(LT, a, edge));
+    let big = b.push(Vop::Less(t, s, one));
     let y = b.push(Vop::Select(m, small, big));
     copysign(b, y, x)
 }

@@ -78,6 +78,10 @@ pub const SCALE: Op = same(Map::M38, 1, 0x2c);
 pub const MOV_ONE: Op = Op(Code(Map::M0F, 2, 0x11, 0), Code(Map::M0F, 3, 0x11, 1), None);
 /// `dst = dst * a + b` with one rounding.
 pub const FMA213: Op = same(Map::M38, 1, 0xa8);
+/// `dst = b - dst * a` with one rounding.
+pub const FNMA213: Op = same(Map::M38, 1, 0xac);
+/// Any function of the bits of three operands, by an immediate.
+pub const TERNARY: Op = same(Map::M3A, 1, 0x25);
 /// Second where the mask is set, first elsewhere.
 pub const BLEND: Op = same(Map::M38, 1, 0x65).bytes(Map::M38, 1, 0x66);
 /// One number to all lanes.
