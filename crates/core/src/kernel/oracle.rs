@@ -236,7 +236,8 @@ fn store(arg: &mut Bytes<'_>, at: isize, x: Scalar, dtype: DType) {
     let at = (at + arg.offset) as usize * size;
     let b = &mut arg.bytes[at..at + size];
     with_dtype!(dtype, T => {
-        let x = if dtype.is_float() { T::from_f64(x.f64()) } else { T::from_i64(x.i64()) };
+        // By the trait: `half` has functions of the same name, and those look at the upper half of a double only.
+        let x = if dtype.is_float() { <T as Element>::from_f64(x.f64()) } else { T::from_i64(x.i64()) };
         // SAFETY: `b` has room for exactly one T.
         unsafe { b.as_mut_ptr().cast::<T>().write_unaligned(x) }
     })

@@ -107,7 +107,6 @@ pub mod f32 {
         SOFTPLUS: f32 = m::softplus, x 0;
         ERF: f32 = m::erf, x 0;
         ERFC: f32 = m::erfc, x 0;
-        ERFINV: f32 = m::erfinv, x 0;
         ERFCX: f32 = m::erfcx, x 0;
         LOG_NDTR: f32 = m::log_ndtr, x 0;
         NDTRI: f32 = m::ndtri, x 0;
@@ -116,6 +115,7 @@ pub mod f32 {
         I1: f32 = m::i1, x 0;
         I1E: f32 = m::i1e, x 0;
         SINC: f32 = m::sinc, x 0;
+        TRIGAMMA: f32 = m::trigamma, x 0;
         ENTR: f32 = m::entr, x 0;
         POW: f32 = m::pow, x 0 y 1;
         ATAN2: f32 = m::atan2, x 0 y 1;
@@ -130,6 +130,7 @@ pub mod f32 {
         SIN: f32 = |x: f32| x.abs() <= m::SMALL_ANGLE, m::sin_small, m::sin;
         COS: f32 = |x: f32| x.abs() <= m::SMALL_ANGLE, m::cos_small, m::cos;
         TAN: f32 = |x: f32| x.abs() <= m::SMALL_ANGLE, m::tan_small, m::tan;
+        ERFINV: f32 = |x: f32| x.abs() <= 0.9975, m::erfinv_middle, m::erfinv;
         LGAMMA: f32 = |x: f32| x >= 0.0, m::lgamma_positive, m::lgamma;
         DIGAMMA: f32 = |x: f32| x > 0.0, m::digamma_positive, m::digamma;
     }
@@ -166,6 +167,7 @@ pub mod f64 {
         LOG_NDTR: f64 = m::log_ndtr, x 0;
         NDTRI: f64 = m::ndtri, x 0;
         SINC: f64 = m::sinc, x 0;
+        TRIGAMMA: f64 = m::trigamma, x 0;
         ENTR: f64 = m::entr, x 0;
         ATAN2: f64 = m::atan2, x 0 y 1;
         HYPOT: f64 = m::hypot, x 0 y 1;

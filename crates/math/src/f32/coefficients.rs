@@ -39,6 +39,14 @@ pub const LOG1P: [f32; 9] = [
 ];
 /// ln 2 in two parts whose first is short, in [`super::ln`].
 pub const LN2_SPLIT: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+/// 1 / ln 2 in two parts, in [`super::log2`].
+pub const LOG2_INV: [f32; 2] = [core::f32::consts::LOG2_E, 1.925_963e-08];
+/// What a factor of two adds there.
+pub const LOG2_TWO: [f32; 2] = [1.0, 0.0];
+/// 1 / ln 10 in two parts, in [`super::log10`].
+pub const LOG10_INV: [f32; 2] = [core::f32::consts::LOG10_E, -1.010_305e-08];
+/// What a factor of two adds there, in two parts whose first is short.
+pub const LOG10_TWO: [f32; 2] = [0.301_025_4, 4.605_039e-06];
 /// `erf a = a + a p(a^2)` below 0.925.
 pub const ERF_SMALL: [f32; 7] =
     [0.128_379_17, -0.376_126_35, 0.112_836_94, -0.026_859_27, 0.005_200_634_7, -0.000_813_744_03, 8.345_225e-5];

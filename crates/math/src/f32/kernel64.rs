@@ -56,10 +56,19 @@ pub(super) fn log2_64(x: f64) -> f64 {
     l.mul_add(LOG2_E, e)
 }
 
-/// ln(1+x) for x > -1: series below 2^-14, where forming 1+x loses too much.
+/// ln(1 + x) for x from 0 to 1: 2 atanh(x / (2 + x)), with nothing to split off.
 #[inline(always)]
-pub(super) fn log1p_64(x: f64) -> f64 {
-    let series = (x * x).mul_add(x.mul_add(1.0 / 3.0, -0.5), x);
-    let full = ln_64(1.0 + x);
-    if x.abs() < 1.0 / 16384.0 { series } else { full }
+pub(super) fn log1p_unit_64(x: f64) -> f64 {
+    let s = x / (2.0 + x);
+    let z = s * s;
+    let p = poly!(z;
+        0.333_333_333_385_092_4,
+        0.199_999_988_269_662_37,
+        0.142_858_040_313_527_28,
+        0.111_078_682_807_480_68,
+        0.091_531_180_975_680_93,
+        0.070_463_884_913_419_4,
+        0.100_085_362_903_395_84);
+    let s2 = s + s;
+    (s2 * z).mul_add(p, s2)
 }

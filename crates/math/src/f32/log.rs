@@ -1,7 +1,6 @@
 //! Logarithms.
 
-use super::coefficients::{LN, LN2_SPLIT, LOG1P};
-use super::kernel64::{ln_64, log2_64};
+use super::coefficients::{LN, LN2_SPLIT, LOG1P, LOG2_INV, LOG2_TWO, LOG10_INV, LOG10_TWO};
 
 /// Puts the special values of a logarithm over `y`: -inf at zero, NaN below, inf at inf.
 #[inline(always)]
@@ -9,6 +8,17 @@ fn special(x: f32, y: f32) -> f32 {
     let y = if x == f32::INFINITY { x } else { y };
     let y = if x > 0.0 { y } else { f32::NAN };
     if x == 0.0 { f32::NEG_INFINITY } else { y }
+}
+
+/// x = 2^e (1 + f) with f in [sqrt(1/2)-1, sqrt(2)-1].
+#[inline(always)]
+fn split(x: f32) -> (f32, f32) {
+    let tiny = x < f32::MIN_POSITIVE;
+    let xs = if tiny { x * 33_554_432.0 } else { x };
+    let e0 = if tiny { -25.0 } else { 0.0 };
+    let b = xs.to_bits();
+    let ei = (b.wrapping_sub(0x3f35_04f3) as i32) >> 23;
+    (ei as f32 + e0, f32::from_bits(b.wrapping_sub((ei << 23) as u32)) - 1.0)
 }
 
 /// Natural logarithm, at most 1 ULP.
@@ -24,13 +34,8 @@ fn special(x: f32, y: f32) -> f32 {
 /// ```
 #[inline(always)]
 pub fn ln(x: f32) -> f32 {
-    let tiny = x < f32::MIN_POSITIVE;
-    let xs = if tiny { x * 33_554_432.0 } else { x };
-    let e0 = if tiny { -25.0 } else { 0.0 };
-    let b = xs.to_bits();
-    let ei = (b.wrapping_sub(0x3f35_04f3) as i32) >> 23;
-    let f = f32::from_bits(b.wrapping_sub((ei << 23) as u32)) - 1.0;
-    special(x, from_parts(ei as f32 + e0, f, &LN))
+    let (e, f) = split(x);
+    special(x, from_parts(e, f, &LN))
 }
 
 /// e ln 2 + ln(1 + f), where the latter is f - f²/2 + f³ c(f).
@@ -43,24 +48,40 @@ fn from_parts(e: f32, f: f32, c: &[f32; 9]) -> f32 {
     e.mul_add(LN2_SPLIT[0], f + y)
 }
 
-/// Base-2 logarithm, at most 1 ULP and exact at powers of two; computed in `f64`.
+/// A logarithm to another base: what a factor of two adds, and one over the base's logarithm, in two parts each.
+#[inline(always)]
+fn to_base(x: f32, two: &[f32; 2], inv: &[f32; 2]) -> f32 {
+    let (e, f) = split(x);
+    let z = f * f;
+    let q = poly!(f; LN[0], LN[1], LN[2], LN[3], LN[4], LN[5], LN[6], LN[7], LN[8]);
+    // ln(1 + f) less f.
+    let t = z.mul_add(-0.5, z * f * q);
+    let first = f * inv[0];
+    let low = f.mul_add(inv[1], f.mul_add(inv[0], -first));
+    let whole = e * two[0];
+    let sum = whole + first;
+    let low = e.mul_add(two[1], t.mul_add(inv[0], low)) + (first - (sum - whole));
+    special(x, sum + low)
+}
+
+/// Base-2 logarithm, at most 1 ULP and exact at powers of two, all in `f32`.
 ///
 /// ```
 /// assert_eq!(gradus_math::f32::log2(8.0), 3.0);
 /// ```
 #[inline(always)]
 pub fn log2(x: f32) -> f32 {
-    special(x, log2_64(x as f64) as f32)
+    to_base(x, &LOG2_TWO, &LOG2_INV)
 }
 
-/// Base-10 logarithm, at most 1 ULP; computed in `f64`.
+/// Base-10 logarithm, at most 1 ULP, all in `f32`.
 ///
 /// ```
 /// assert_eq!(gradus_math::f32::log10(1000.0), 3.0);
 /// ```
 #[inline(always)]
 pub fn log10(x: f32) -> f32 {
-    special(x, (ln_64(x as f64) * core::f64::consts::LOG10_E) as f32)
+    to_base(x, &LOG10_TWO, &LOG10_INV)
 }
 
 /// ln(1 + x) without cancellation near zero, at most 1 ULP, all in `f32`.

@@ -26,7 +26,7 @@ mod trig;
 
 pub use arc::{acos, asin, atan, atan2};
 pub use bessel::{i0, i0e, i1, i1e};
-pub use erf::{erf, erfc, erfinv};
+pub use erf::{erf, erfc, erfinv, erfinv_middle};
 pub use exp::{exp, exp2, expm1, sigmoid, softplus};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
 pub use log::{ln, log1p, log2, log10};
@@ -35,6 +35,6 @@ pub use pow::pow;
 pub use root::{cbrt, hypot, recip, rsqrt, sqrt};
 pub use special::{
     digamma, digamma_positive, entr, erfcx, lgamma, lgamma_positive, log_ndtr, logaddexp, logaddexp2, ndtri, sinc,
-    xlog1py, xlogy,
+    trigamma, xlog1py, xlogy,
 };
 pub use trig::{SMALL_ANGLE, cos, cos_block, cos_small, sin, sin_block, sin_small, tan, tan_small};

@@ -1,6 +1,6 @@
 //! Special functions of floats by those of doubles, which have no branches either.
 
-use super::kernel64::{exp_64, exp2_64, log1p_64};
+use super::kernel64::{exp_64, exp2_64, log1p_unit_64};
 use super::{ln, log1p};
 use crate::f64 as d;
 
@@ -84,6 +84,16 @@ pub fn sinc(x: f32) -> f32 {
     d::sinc(x as f64) as f32
 }
 
+/// Trigamma ψ'(x): [`d::trigamma`], rounded.
+///
+/// ```
+/// assert_eq!(gradus_math::f32::trigamma(0.5), gradus_math::f64::trigamma(0.5) as f32);
+/// ```
+#[inline(always)]
+pub fn trigamma(x: f32) -> f32 {
+    d::trigamma(x as f64) as f32
+}
+
 /// -x ln x: 0 at zero, -inf below; at most 2 ULP.
 ///
 /// ```
@@ -136,7 +146,7 @@ fn apart(a: f32, b: f32) -> (f64, f64) {
 #[inline(always)]
 pub fn logaddexp(a: f32, b: f32) -> f32 {
     let (most, d) = apart(a, b);
-    (most + log1p_64(exp_64(-d))) as f32
+    (most + log1p_unit_64(exp_64(-d))) as f32
 }
 
 /// log2(2^a + 2^b) without overflow, at most 1 ULP; computed in `f64`.
@@ -147,5 +157,5 @@ pub fn logaddexp(a: f32, b: f32) -> f32 {
 #[inline(always)]
 pub fn logaddexp2(a: f32, b: f32) -> f32 {
     let (most, d) = apart(a, b);
-    log1p_64(exp2_64(-d)).mul_add(std::f64::consts::LOG2_E, most) as f32
+    log1p_unit_64(exp2_64(-d)).mul_add(std::f64::consts::LOG2_E, most) as f32
 }

@@ -59,7 +59,7 @@ pub fn logaddexp(a: f64, b: f64) -> f64 {
     let most = if a > b { a } else { b };
     // Equal infinities have no difference.
     let d = if a == b { 0.0 } else { -(a - b).abs() };
-    most + super::log1p(super::exp(d))
+    most + super::log::log1p_unit(super::exp(d))
 }
 
 /// log2(2^a + 2^b) without overflow.
@@ -71,7 +71,7 @@ pub fn logaddexp(a: f64, b: f64) -> f64 {
 pub fn logaddexp2(a: f64, b: f64) -> f64 {
     let most = if a > b { a } else { b };
     let d = if a == b { 0.0 } else { -(a - b).abs() };
-    LOG2_E.mul_add(super::log1p(super::exp2(d)), most)
+    LOG2_E.mul_add(super::log::log1p_unit(super::exp2(d)), most)
 }
 
 /// 0 below zero, 1 above, `at_zero` at zero; NaN for NaN.
@@ -110,5 +110,5 @@ pub fn sigmoid(x: f64) -> f64 {
 #[inline(always)]
 pub fn softplus(x: f64) -> f64 {
     let m = if x < 0.0 { 0.0 } else { x };
-    m + super::log1p(super::exp(-x.abs()))
+    m + super::log::log1p_unit(super::exp(-x.abs()))
 }

@@ -1,6 +1,6 @@
 //! Logarithms of doubles, without branches: the compiler makes vectors of loops over them.
 
-use super::coefficients::{LN, LN2_HI, LN2_LO, ROOT_HALF, poly};
+use super::coefficients::{ATANH, LN, LN2_HI, LN2_LO, ROOT_HALF, poly};
 
 /// ln x, below 1 ULP; NaN below zero, -inf at zero.
 ///
@@ -126,4 +126,12 @@ pub fn log1p(x: f64) -> f64 {
     let y = if x > -1.0 { y } else { f64::NAN };
     let y = if x == -1.0 { f64::NEG_INFINITY } else { y };
     if x == 0.0 { x } else { y }
+}
+
+/// ln(1 + x) for x from 0 to 1, at most 2 ULP: 2 atanh(x / (2 + x)), with nothing to split off.
+#[inline(always)]
+pub(super) fn log1p_unit(x: f64) -> f64 {
+    let s = x / (2.0 + x);
+    let z = s * s;
+    2.0 * (s * z).mul_add(poly(z, &ATANH), s)
 }

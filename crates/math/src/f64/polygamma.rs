@@ -3,7 +3,7 @@
 use core::f64::consts::PI;
 
 use super::coefficients::poly;
-use super::gamma::{from_nearest, gamma, sin_pi, sin_pi_near};
+use super::gamma::{from_nearest, gamma, sin_pi_near};
 use super::gamma_coefficients::{COS_PI, DIGAMMA_FAR, DIGAMMA_NEAR, TRIGAMMA_FAR};
 use super::zeta::zeta;
 
@@ -52,27 +52,28 @@ pub fn digamma(x: f64) -> f64 {
     if x == 0.0 { f64::NEG_INFINITY.copysign(-x) } else { y }
 }
 
-/// Trigamma ψ'(x); +inf at the poles.
+/// Trigamma ψ'(x), without branches; +inf at the poles.
+///
+/// Recurrence up to 3, a polynomial in 1/x beyond, reflection below zero.
 ///
 /// ```
 /// let pi = core::f64::consts::PI;
 /// assert!((gradus_math::f64::trigamma(1.0) - pi * pi / 6.0).abs() < 1e-15);
 /// ```
+#[inline(always)]
 pub fn trigamma(x: f64) -> f64 {
-    if x <= 0.0 {
-        if x == x.floor() {
-            return f64::INFINITY;
-        }
-        let s = PI / sin_pi(x);
-        return s * s - trigamma(1.0 - x);
-    }
-    let (mut a, mut s) = (x, 0.0);
-    while a < 3.0 {
-        s += 1.0 / (a * a);
-        a += 1.0;
+    let below = x <= 0.0;
+    let (mut a, mut s) = (if below { 1.0 - x } else { x }, 0.0);
+    for _ in 0..3 {
+        let small = a < 3.0;
+        s += if small { 1.0 / (a * a) } else { 0.0 };
+        a = if small { a + 1.0 } else { a };
     }
     let w = 1.0 / a;
-    s + w + w * w * w.mul_add(poly(w, &TRIGAMMA_FAR), 0.5)
+    let p = s + w + w * w * w.mul_add(poly(w, &TRIGAMMA_FAR), 0.5);
+    let r = PI / sin_pi_near(from_nearest(x).0);
+    let y = if below { r * r - p } else { p };
+    if below & (x == x.floor()) { f64::INFINITY } else { y }
 }
 
 /// Polygamma ψ⁽ⁿ⁾(x): (-1)^(n+1) n! ζ(n+1, x), with reflection below zero.

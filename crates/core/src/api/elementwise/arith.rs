@@ -134,7 +134,12 @@ impl Tensor {
         {
             return Ok(simple);
         }
-        other.apply(&ewise::POW, self, false)
+        match other.number() {
+            // Products wrap as the power does.
+            Some(Scalar::I(2)) if self.dtype().is_int() => Ok(self * self),
+            Some(Scalar::I(3)) if self.dtype().is_int() => Ok(self * self * self),
+            _ => other.apply(&ewise::POW, self, false),
+        }
     }
 
     #[track_caller]

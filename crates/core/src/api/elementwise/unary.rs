@@ -71,6 +71,9 @@ impl Tensor {
     /// The `n`-th derivative of [`Tensor::digamma`].
     #[track_caller]
     pub fn polygamma(&self, n: u32) -> Tensor {
+        if n == 1 {
+            return self.unary(&ewise::TRIGAMMA);
+        }
         let x = self.to_dtype(self.dtype().to_float());
         x.scalar_like(n as f64).raw_polygamma(&x)
     }

@@ -15,6 +15,7 @@ pub(super) static ROWS: &[&Ewise] = &[
     &NDTRI,
     &LGAMMA,
     &DIGAMMA,
+    &TRIGAMMA,
     &POLYGAMMA,
     &ZETA,
     &I0,
@@ -176,6 +177,23 @@ pub static DIGAMMA: Ewise = Ewise {
         let one = x[0].ones_like();
         g * one.raw_polygamma(&x[0])
     }]),
+};
+
+/// Derivative of digamma
+pub static TRIGAMMA: Ewise = Ewise {
+    name: "trigamma",
+    arity: 1,
+    kind: Float,
+    domain: (0.5, 4.0),
+    f32: Some(loops::TRIGAMMA),
+    f64: Some(doubles::TRIGAMMA),
+    i64: None,
+    bool: None,
+    c: "g_polygamma(1, {0})",
+    c_int: "",
+    wgsl: "",
+    wgsl_int: "",
+    vjp: Vjp::Rules(&[|g, _, x| g * x[0].polygamma(2)]),
 };
 
 /// The `a`-th derivative of digamma at `b`

@@ -83,7 +83,9 @@ pub fn is_upper(b: &Body, x: V, depth: usize) -> bool {
             Vop::Shift(Direction::Left, words, 16) => matches!(b.ops[words], Vop::Widen(Form::Words(false), _)),
             Vop::Const(bits) => bits & 0xffff == 0,
             Vop::Two(Arith::And, float, _) => all(&[float]),
-            Vop::Two(Arith::Or | Arith::Xor | Arith::Max | Arith::Min, p, q) | Vop::Select(_, p, q) => all(&[p, q]),
+            Vop::Two(Arith::Or | Arith::Xor | Arith::Max | Arith::Min, p, q)
+            | Vop::Signed(p, q, _)
+            | Vop::Select(_, p, q) => all(&[p, q]),
             _ => false,
         }
 }

@@ -82,6 +82,13 @@ impl Writer<'_> {
                     self.release(i);
                     self.home[i] = Some(r);
                 }
+                Vop::Widen(form @ (Form::Half | Form::Upper), p) if self.body.wide() => {
+                    let r = self.free.pop()?;
+                    let p = self.pointer(p);
+                    self.asm.load_sixteen(form == Form::Half, SCRATCH, Rm::Words(p, slot), zeroing);
+                    self.asm.op(asm::WIDEN_FLOATS, r, 0, Rm::Reg(SCRATCH), Under::All);
+                    self.home[i] = Some(r);
+                }
                 Vop::Widen(form, p) => {
                     let r = self.free.pop()?;
                     let p = self.pointer(p);

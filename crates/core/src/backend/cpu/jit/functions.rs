@@ -76,6 +76,8 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "expm1" => expm1(b, x[0]),
         "exp2" => exp2(b, x[0]),
         "log" => logarithms::log(b, x[0]),
+        "log2" => logarithms::to_base(b, x[0], &co::LOG2_TWO, &co::LOG2_INV),
+        "log10" => logarithms::to_base(b, x[0], &co::LOG10_TWO, &co::LOG10_INV),
         "log1p" => logarithms::log1p(b, x[0]),
         "softplus" => logarithms::softplus(b, x[0]),
         "erf" => erf(b, x[0]),

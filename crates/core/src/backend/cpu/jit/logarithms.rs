@@ -19,8 +19,8 @@ fn from_parts(b: &mut Body, e: V, f: V, c: &[f32; 9]) -> V {
     b.push(Vop::Fma(e, high, y))
 }
 
-/// The natural logarithm.
-pub fn log(b: &mut Body, x: V) -> V {
+/// `x = 2^e (1 + f)`: e and f.
+fn split(b: &mut Body, x: V) -> (V, V) {
     let (least, up, down, zero) = (b.number(f32::MIN_POSITIVE), b.number(33_554_432.0), b.number(-25.0), b.number(0.0));
     let tiny = b.push(Vop::Compare(LT, x, least));
     let scaled = b.two(Arith::Mul, x, up);
@@ -34,7 +34,12 @@ pub fn log(b: &mut Body, x: V) -> V {
     let f = b.two(Arith::Sub, f, one);
     let e = b.push(Vop::ToFloat(ei));
     let e = b.two(Arith::Add, e, e0);
-    let y = from_parts(b, e, f, &co::LN);
+    (e, f)
+}
+
+/// The special values over `y`.
+fn special(b: &mut Body, x: V, y: V) -> V {
+    let zero = b.number(0.0);
     // Infinity, what is not above zero, and zero.
     let (most, nan, least) = (b.number(f32::INFINITY), b.number(f32::NAN), b.number(f32::NEG_INFINITY));
     let m = b.push(Vop::Compare(EQ, x, most));
@@ -43,6 +48,39 @@ pub fn log(b: &mut Body, x: V) -> V {
     let y = b.push(Vop::Select(m, y, nan));
     let m = b.push(Vop::Compare(EQ, x, zero));
     b.push(Vop::Select(m, least, y))
+}
+
+/// The natural logarithm.
+pub fn log(b: &mut Body, x: V) -> V {
+    let (e, f) = split(b, x);
+    let y = from_parts(b, e, f, &co::LN);
+    special(b, x, y)
+}
+
+/// A logarithm to another base.
+pub fn to_base(b: &mut Body, x: V, two: &[f32; 2], inv: &[f32; 2]) -> V {
+    let (e, f) = split(b, x);
+    let z = b.two(Arith::Mul, f, f);
+    let q = poly(b, f, &co::LN);
+    let cube = b.two(Arith::Mul, z, f);
+    let t = b.two(Arith::Mul, cube, q);
+    let half = b.number(-0.5);
+    let t = b.push(Vop::Fma(z, half, t));
+    let ([two, two_low], [inv, inv_low]) = (two.map(|c| b.number(c)), inv.map(|c| b.number(c)));
+    let first = b.two(Arith::Mul, f, inv);
+    let sign = b.sign();
+    let minus = b.two(Arith::Xor, first, sign);
+    let low = b.push(Vop::Fma(f, inv, minus));
+    let low = b.push(Vop::Fma(f, inv_low, low));
+    let whole = b.two(Arith::Mul, e, two);
+    let sum = b.two(Arith::Add, whole, first);
+    let low = b.push(Vop::Fma(t, inv, low));
+    let low = b.push(Vop::Fma(e, two_low, low));
+    let lost = b.two(Arith::Sub, sum, whole);
+    let lost = b.two(Arith::Sub, first, lost);
+    let low = b.two(Arith::Add, low, lost);
+    let y = b.two(Arith::Add, sum, low);
+    special(b, x, y)
 }
 
 /// `ln(1 + x)`.

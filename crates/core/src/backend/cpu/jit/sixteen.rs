@@ -1,6 +1,6 @@
 //! Floats to 16 bits: instructions on parts of registers.
 
-use super::asm::{Asm, Code, K, Map, Rm, TO_HALF, Under, Zmm};
+use super::asm::{Asm, Code, FROM_HALF, HALF, K, Map, Rm, TO_HALF, Under, WIDEN_WORDS, Zmm};
 
 /// Lanes of 32 bits to the upper halves of the nearest numbers without lower ones; subnormal numbers are taken for zeros.
 const TO_UPPER: Code = Code(Map::M38, 2, 0x72, 0);
@@ -86,6 +86,14 @@ impl Asm {
     /// Words that [`Asm::upper_words`] made of floats in a register of this length, to memory.
     pub fn store_words(&mut self, words: Zmm, to: Rm, under: Under, length: u8) {
         self.part(STORE_WORDS, words, 0, to, under, length - 1);
+    }
+
+    /// Floats of 16 bits (of half precision, or the upper halves of others) from memory, in half a register.
+    pub fn load_sixteen(&mut self, half: bool, to: Zmm, from: Rm, under: Under) {
+        self.part(if half { FROM_HALF.0 } else { WIDEN_WORDS.0 }, to, 0, from, under, HALF);
+        if !half {
+            self.part_shift(LEFT, to, to, 16, HALF);
+        }
     }
 
     /// Floats in a register of this length to half precision in memory, halves to even.

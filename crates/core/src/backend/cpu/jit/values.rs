@@ -96,7 +96,7 @@ pub fn constant(b: &mut Body, x: Scalar, dtype: DType) -> Option<V> {
 pub fn load(b: &mut Body, dtype: DType, p: usize) -> Option<V> {
     lanes(dtype, b.width)?;
     Some(match dtype {
-        DType::F16 | DType::BF16 if b.wide() => return None,
+        DType::BF16 if b.wide() => b.push(Vop::Widen(Form::Upper, p)),
         DType::I8 | DType::U8 if b.width == Width::Byte => b.push(Vop::In(p)),
         DType::F32 if b.wide() => b.push(Vop::Widen(Form::Single, p)),
         DType::I32 if b.wide() => b.push(Vop::Widen(Form::Ints, p)),
