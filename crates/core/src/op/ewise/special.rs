@@ -173,10 +173,7 @@ pub static DIGAMMA: Ewise = Ewise {
     c_int: "",
     wgsl: "",
     wgsl_int: "",
-    vjp: Vjp::Rules(&[|g, _, x| {
-        let one = x[0].ones_like();
-        g * one.raw_polygamma(&x[0])
-    }]),
+    vjp: Vjp::Rules(&[|g, _, x| g * x[0].polygamma(1)]),
 };
 
 /// Derivative of digamma
@@ -189,7 +186,7 @@ pub static TRIGAMMA: Ewise = Ewise {
     f64: Some(doubles::TRIGAMMA),
     i64: None,
     bool: None,
-    c: "g_polygamma(1, {0})",
+    c: "g_trigamma({0})",
     c_int: "",
     wgsl: "",
     wgsl_int: "",
