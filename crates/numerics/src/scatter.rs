@@ -8,6 +8,8 @@ use crate::lanes::{Lanes, PARALLEL_WORK};
 use crate::tasks::for_chunks;
 use std::fmt;
 
+pub use one_hot::one_hot;
+
 /// How an update meets the element that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -383,5 +385,6 @@ pub fn select_rows<T: Copy + Send + Sync>(
 }
 
 mod copy;
+mod one_hot;
 #[cfg(test)]
 mod tests;

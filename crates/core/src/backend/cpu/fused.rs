@@ -42,6 +42,13 @@ pub fn add_rows<T: Num>(inputs: &[Array<'_>], out: &mut [u8], shape: &Shape) -> 
     scatter::index_rows(l, out_of::<T>(out), of(index), of(x), Mode::Add, Negative::Reject).map_err(outside)
 }
 
+pub fn one_hot(classes: usize, index: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    scatter::one_hot(of(index), classes, out_of(out)).map_err(|IndexError { position, index, size }| {
+        let why = format!(" (a class, at position {position} of the index)");
+        Error::new("one_hot", ErrorKind::Index { index, size, why })
+    })
+}
+
 /// Where each matrix of a batch starts, and the step between rows.
 fn places(a: &Attention, k: usize) -> Result<(SmallVec<[usize; 64]>, usize, usize)> {
     let strides = a.strides.get(k).ok_or_else(|| Tensor::bug("attention without strides"))?;

@@ -55,6 +55,7 @@ pub fn backend() -> &'static dyn Backend {
             conv_bias: vec![DType::F32],
             relu: true,
             planes: vec![DType::F32],
+            layouts: true,
             row_tables: DType::ALL.to_vec(),
         },
     })
