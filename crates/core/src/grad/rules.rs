@@ -244,7 +244,8 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
         }
         HostOp::AddRows => {
             let dx = g.make(Op::Host(HostOp::TakeRows), &[g, &x[1]], x[0].shape().clone(), g.dtype());
-            Ok(Parts::from_iter([Some(dx), None]))
+            let base = (x.len() > 2).then(|| Some(g.clone()));
+            Ok([Some(dx), None].into_iter().chain(base).collect())
         }
         // They read constants: the tensor made of them has a rule of its own.
         HostOp::Attention(_) | HostOp::AttentionGrad(_) => Err(no_gradient(y, "")),

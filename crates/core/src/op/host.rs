@@ -68,7 +68,7 @@ pub enum HostOp {
     OneHot(usize),
     /// `([rows, n], [k]) -> [k, n]`: rows of a table.
     TakeRows,
-    /// `([k, n], [k]) -> [rows, n]`: zeros, with rows added up where the index says.
+    /// `([k, n], [k][, [rows, n]]) -> [rows, n]`: zeros, or the last input, with rows added up where the index says.
     AddRows,
     /// `(q, k, v[, mask]) -> flat`: attention, then the logarithm of each row's sum: see [`Attention::packed`].
     Attention(Arc<Attention>),

@@ -178,7 +178,7 @@ fn mode<T: LibraryElement>(x: &Array<'_>, out: &mut [u8]) -> Result<()> {
 
 fn scatter_op<T: LibraryElement>(axis: usize, how: ScatterMode, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
     let [base, index, src] = inputs else { return Err(Tensor::bug("scatter takes three inputs")) };
-    out.copy_from_slice(base.bytes);
+    scatter::copy(base.bytes, out);
     // Bools pass as bytes: their sum is "or", their product "and".
     let bools = base.dtype == DType::Bool;
     let mode = match how {
