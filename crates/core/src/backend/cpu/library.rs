@@ -73,8 +73,14 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
         }
         HostOp::Border(b) => numeric!(d, with_border(b, &inputs[0], out)),
         HostOp::BorderGrad(b) => match d {
-            DType::F64 => Ok(border::border_grad::<f64>(b, of(&inputs[0]), out_of(out))),
-            DType::F32 => Ok(border::border_grad::<f32>(b, of(&inputs[0]), out_of(out))),
+            DType::F64 => {
+                border::border_grad::<f64>(b, of(&inputs[0]), out_of(out));
+                Ok(())
+            }
+            DType::F32 => {
+                border::border_grad::<f32>(b, of(&inputs[0]), out_of(out));
+                Ok(())
+            }
             d => Err(Error::dtype(op.name(), &[d], format!("needs f32 or f64, not {d}"))),
         },
         HostOp::OneHot(classes) => fused::one_hot(*classes, &inputs[0], out),
