@@ -42,6 +42,7 @@ pub fn device() -> Device {
                 conv_bias: vec![],
                 relu: false,
                 planes: vec![],
+                layouts: false,
                 row_tables: vec![],
             },
             memory: Mutex::default(),

@@ -106,6 +106,7 @@ impl Cuda {
                 conv_bias: vec![],
                 relu: false,
                 planes: vec![],
+                layouts: false,
                 row_tables: vec![DType::F32, DType::F64],
             },
             context,

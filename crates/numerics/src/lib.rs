@@ -16,6 +16,7 @@
 //! | [`conv`] | 1-, 2- and 3-d convolution and its two gradients |
 //! | [`pool`] | maxima and means of windows, and their gradients |
 //! | [`resample`] | planes at another size |
+//! | [`border`] | arrays with a border of their own elements |
 //! | [`attention`] | attention over tiles of scores, and its gradients |
 //! | [`scan`] | cumulative sum, product, maximum, minimum, log-sum-exp |
 //! | [`sort`] | sorting, top-k, order statistics, searching |
@@ -26,6 +27,7 @@
 //! | [`transpose`] | copies that exchange axes |
 
 pub mod attention;
+pub mod border;
 pub mod conv;
 mod element;
 mod epilogue;

@@ -5,8 +5,12 @@
 
 use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
-use crate::tasks::for_chunks;
+use crate::tasks::{for_chunks, for_tasks};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+pub use copy::copy;
+pub use one_hot::one_hot;
 
 /// How an update meets the element that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +59,16 @@ impl std::error::Error for IndexError {}
 /// The indices as positions along an axis of length `size`.
 fn check(index: &[i64], size: usize, negative: Negative) -> Result<(), IndexError> {
     let low = if negative == Negative::Wrap { -(size as i64) } else { 0 };
-    let (least, most) = index.iter().fold((0, -1), |(least, most), &i| (i.min(least), i.max(most)));
-    if least >= low && most < size as i64 {
+    let outside = AtomicBool::new(false);
+    let (block, parallel) = (1 << 14, index.len() >= 1 << 15);
+    for_tasks(index.len().div_ceil(block), parallel, |t| {
+        let some = &index[t * block..index.len().min((t + 1) * block)];
+        let (least, most) = some.iter().fold((0, -1), |(least, most), &i| (i.min(least), i.max(most)));
+        if least < low || most >= size as i64 {
+            outside.store(true, Relaxed);
+        }
+    });
+    if !outside.into_inner() {
         return Ok(());
     }
     match index.iter().position(|&i| i < low || i >= size as i64) {
@@ -141,6 +153,16 @@ impl Line {
     fn run<T: Num>(&self, dst: &mut [T], index: &[i64], src: &[T], f: impl Fn(T, T) -> T) {
         let (along, axis, step) = self.steps;
         let first = index.first().copied().unwrap_or(0);
+        if (along, step) == (0, 1) && !index.is_empty() {
+            // Along the axis itself: a row of the source into a row of the target.
+            let to = self.to as usize;
+            let (d, s) = (&mut dst[to..=to + (self.size - 1) * axis as usize], &src[self.from as usize..]);
+            for (&ix, &s) in index.iter().zip(s) {
+                let d = &mut d[resolve(ix, self.size) * axis as usize];
+                *d = f(*d, s);
+            }
+            return;
+        }
         if along == 1 && (step == 1 || step == 0) && index.iter().fold(0, |d, &i| d | (i ^ first)) == 0 {
             // A whole row goes to one place.
             let at = (self.to + resolve(first, self.size) as isize * axis) as usize;
@@ -306,9 +328,48 @@ pub fn index_rows<T: Num>(
     mode: Mode,
     negative: Negative,
 ) -> Result<(), IndexError> {
+    rows_onto(l, dst, index, src, mode, negative, |_, _| {})
+}
+
+/// Zeros, or `base`, with row `i` of `src` added to row `index[i]`.
+///
+/// ```
+/// use gradus_numerics::{Lanes, scatter::{Negative, add_rows}};
+/// let mut dst = [7.0; 4];
+/// let l = Lanes { outer: 1, n: 2, inner: 2 };
+/// add_rows(l, &mut dst, None, &[1, 1], &[1.0, 2.0, 3.0, 4.0], Negative::Reject)?;
+/// assert_eq!(dst, [0.0, 0.0, 4.0, 6.0]);
+/// # Ok::<(), gradus_numerics::scatter::IndexError>(())
+/// ```
+pub fn add_rows<T: Num>(
+    l: Lanes,
+    dst: &mut [T],
+    base: Option<&[T]>,
+    index: &[i64],
+    src: &[T],
+    negative: Negative,
+) -> Result<(), IndexError> {
+    let start = |at: usize, dst: &mut [T]| match base {
+        Some(base) => dst.copy_from_slice(&base[at..][..dst.len()]),
+        None => dst.fill(T::ZERO),
+    };
+    rows_onto(l, dst, index, src, Mode::Add, negative, start)
+}
+
+/// [`index_rows`] onto what `start` makes of a part that begins at its first argument.
+fn rows_onto<T: Num>(
+    l: Lanes,
+    dst: &mut [T],
+    index: &[i64],
+    src: &[T],
+    mode: Mode,
+    negative: Negative,
+    start: impl Fn(usize, &mut [T]) + Sync + Send,
+) -> Result<(), IndexError> {
     debug_assert!(dst.len() == l.len() && src.len() == l.outer * index.len() * l.inner);
     check(index, l.n, negative)?;
     if src.is_empty() || dst.is_empty() {
+        start(0, dst);
         return Ok(());
     }
     // A task owns some rows of one block and takes the updates that fall there, in index order.
@@ -319,6 +380,7 @@ pub fn index_rows<T: Num>(
         let src = &src[o * index.len() * l.inner..][..index.len() * l.inner];
         let part = |(p, dst): (usize, &mut [T])| {
             let first = p * rows;
+            start((o * l.n + first) * l.inner, dst);
             for (&ix, src) in index.iter().zip(src.chunks_exact(l.inner)) {
                 let row = resolve(ix, l.n).wrapping_sub(first);
                 if row < rows {
@@ -383,5 +445,6 @@ pub fn select_rows<T: Copy + Send + Sync>(
 }
 
 mod copy;
+mod one_hot;
 #[cfg(test)]
 mod tests;

@@ -60,6 +60,7 @@ impl Dry {
             conv_bias: vec![],
             relu: false,
             planes: vec![],
+            layouts: false,
             row_tables: vec![DType::F32, DType::F64],
         };
         Device::register(Box::new(Dry { limits, state: Mutex::default() }))

@@ -42,6 +42,8 @@ pub struct Limits {
     pub relu: bool,
     /// Types in which pooling and resampling of planes are routines of its own.
     pub planes: Vec<DType>,
+    /// Whether borders around tensors, rows with a one, and rows added to a table are routines of its own.
+    pub layouts: bool,
     /// Types in which rows of tables are taken and added up by routines of its own.
     pub row_tables: Vec<DType>,
 }

@@ -2,10 +2,11 @@
 
 use super::{linalg_rules, no_gradient, scan_rules};
 use crate::{
-    Error, ErrorKind, Result, Shape, Tensor,
+    DType, Error, ErrorKind, Result, Shape, Tensor,
     op::{Conv, ConvKind, HostOp, MaxPool, Op, ReduceOp, ScanOp, ScatterMode, ewise::Vjp},
     view::ViewOp,
 };
+use gradus_numerics::border::{Border, Edge};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -199,9 +200,11 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
             ScanOp::ArgMax | ScanOp::ArgMin => Err(no_gradient(y, ": positions are integers")),
         },
         HostOp::Scatter { axis, mode } => scatter(*axis as i64, *mode, g, y, x),
-        HostOp::Argsort { .. } | HostOp::Topk { .. } | HostOp::SearchSorted { .. } | HostOp::Mode => {
-            Err(no_gradient(y, ": positions are integers"))
-        }
+        HostOp::Argsort { .. }
+        | HostOp::Topk { .. }
+        | HostOp::SearchSorted { .. }
+        | HostOp::Mode
+        | HostOp::OneHot(_) => Err(no_gradient(y, ": positions are integers")),
         HostOp::Linalg(l) => linalg_rules::apply(*l, g, y, x, needs),
         HostOp::MaxPool(which, pool) => {
             let make = |which: MaxPool, v: &Tensor, shape: &Shape| {
@@ -219,13 +222,30 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
         HostOp::MeanPool(p) => linear(HostOp::MeanPoolGrad(p.clone())),
         HostOp::MeanPoolGrad(p) => linear(HostOp::MeanPool(p.clone())),
         HostOp::Resample(r) => linear(HostOp::Resample(Arc::new(r.transposed()))),
+        HostOp::Border(b) if b.edge == Edge::Fill => {
+            let (mut out, first) = (g.clone(), x[0].rank() - b.axes.len());
+            for (i, a) in b.axes.iter().enumerate() {
+                out = out.narrow((first + i) as i64, a.before, a.n)?;
+            }
+            one(out)
+        }
+        HostOp::Border(b) => {
+            // Sums of numbers of 16 bits are f32's.
+            let wide = if g.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+            let sums = g.to_dtype(wide);
+            let op = Op::Host(HostOp::BorderGrad(b.clone()));
+            one(g.make(op, &[&sums], x[0].shape().clone(), wide).to_dtype(g.dtype()))
+        }
+        // A number around it is no part of the map.
+        HostOp::BorderGrad(b) => linear(HostOp::Border(Arc::new(Border { fill: 0, ..(**b).clone() }))),
         HostOp::TakeRows => {
             let dx = g.make(Op::Host(HostOp::AddRows), &[g, &x[1]], x[0].shape().clone(), g.dtype());
             Ok(Parts::from_iter([Some(dx), None]))
         }
         HostOp::AddRows => {
             let dx = g.make(Op::Host(HostOp::TakeRows), &[g, &x[1]], x[0].shape().clone(), g.dtype());
-            Ok(Parts::from_iter([Some(dx), None]))
+            let base = (x.len() > 2).then(|| Some(g.clone()));
+            Ok([Some(dx), None].into_iter().chain(base).collect())
         }
         // They read constants: the tensor made of them has a rule of its own.
         HostOp::Attention(_) | HostOp::AttentionGrad(_) => Err(no_gradient(y, "")),

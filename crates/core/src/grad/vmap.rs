@@ -202,7 +202,10 @@ impl Batch {
                 | HostOp::MaxPool(..)
                 | HostOp::MeanPool(_)
                 | HostOp::MeanPoolGrad(_)
-                | HostOp::Resample(_) => same(node.op.clone()),
+                | HostOp::Resample(_)
+                | HostOp::Border(_)
+                | HostOp::BorderGrad(_)
+                | HostOp::OneHot(_) => same(node.op.clone()),
                 HostOp::TakeRows | HostOp::AddRows | HostOp::Attention(_) | HostOp::AttentionGrad(_) => {
                     self.one_by_one(t, &lifted())?
                 }

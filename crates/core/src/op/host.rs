@@ -3,6 +3,7 @@
 
 use crate::{DType, Shape};
 use gradus_numerics::{
+    border::Border,
     pool::{MeanPool, Pool},
     resample::Resample,
 };
@@ -59,9 +60,15 @@ pub enum HostOp {
     MeanPoolGrad(Arc<MeanPool>),
     /// The last two axes at another size, f32: weighted sums of a few rows and columns.
     Resample(Arc<Resample>),
+    /// The last axes with a border around them.
+    Border(Arc<Border>),
+    /// Its gradient, f32 or f64: every element gets what stands where it was put.
+    BorderGrad(Arc<Border>),
+    /// Indices, each as a row of this many numbers: a one at the index, zeros elsewhere.
+    OneHot(usize),
     /// `([rows, n], [k]) -> [k, n]`: rows of a table.
     TakeRows,
-    /// `([k, n], [k]) -> [rows, n]`: zeros, with rows added up where the index says.
+    /// `([k, n], [k][, [rows, n]]) -> [rows, n]`: zeros, or the last input, with rows added up where the index says.
     AddRows,
     /// `(q, k, v[, mask]) -> flat`: attention, then the logarithm of each row's sum: see [`Attention::packed`].
     Attention(Arc<Attention>),
@@ -227,6 +234,9 @@ impl HostOp {
             | HostOp::MeanPool(_)
             | HostOp::MeanPoolGrad(_)
             | HostOp::Resample(_)
+            | HostOp::Border(_)
+            | HostOp::BorderGrad(_)
+            | HostOp::OneHot(_)
             | HostOp::TakeRows
             | HostOp::AddRows => self.clone(),
         }
@@ -268,6 +278,9 @@ impl HostOp {
             HostOp::MeanPool(_) => "mean_pool",
             HostOp::MeanPoolGrad(_) => "mean_pool_grad",
             HostOp::Resample(_) => "resample",
+            HostOp::Border(_) => "pad",
+            HostOp::BorderGrad(_) => "pad_grad",
+            HostOp::OneHot(_) => "one_hot",
             HostOp::TakeRows => "take_rows",
             HostOp::AddRows => "add_rows",
             HostOp::Attention(_) => "scaled_dot_product_attention",

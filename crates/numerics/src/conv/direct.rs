@@ -17,6 +17,7 @@ mod rows;
 mod spread;
 mod strips;
 mod taps;
+mod thinned;
 mod weight;
 mod woven;
 
@@ -64,8 +65,12 @@ pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32]
     assert_eq!(y.len(), p.n * p.groups * p.o * p.outputs(), "the output's size");
     epilogue.check(p.groups * p.o, y.len());
     let sink = Sink::Planes { y: Shared::new(y), epilogue };
-    let (images, groups, geometry) = (p.n, p.groups, &p.geometry);
-    Job { images, groups, channels: p.c, rows: p.o, geometry, x, weights: w, sink }.run(isa);
+    let (images, groups, channels, rows) = (p.n, p.groups, p.c, p.o);
+    if thinned::is_thinned(&p.geometry) && !x.is_empty() {
+        let (x, geometry) = thinned::thin(isa, &p.geometry, x);
+        return Job { images, groups, channels, rows, geometry: &geometry, x: &x, weights: w, sink }.run(isa);
+    }
+    Job { images, groups, channels, rows, geometry: &p.geometry, x, weights: w, sink }.run(isa);
 }
 
 impl Job<'_> {

@@ -1,7 +1,10 @@
 //! Masks, and positions that depend on the data: those read their input.
 
 use crate::api::{arith::Operand, broadcast_all, same_device};
-use crate::{DType, Error, ErrorKind, Result, Shape, Tensor};
+use crate::{
+    DType, Error, ErrorKind, Result, Shape, Tensor,
+    op::{HostOp, Op},
+};
 
 impl Tensor {
     #[track_caller]
@@ -155,6 +158,10 @@ impl Tensor {
         let shape = self.shape().inserted(self.rank(), classes);
         if shape.checked_numel().is_none_or(|n| n > isize::MAX as usize / 16) {
             return Err(Error::new("one_hot", ErrorKind::Alloc { bytes: classes as u128 * self.numel() as u128 * 8 }));
+        }
+        if self.device().backend().limits().layouts {
+            let index = index.resolve();
+            return Ok(index.make(Op::Host(HostOp::OneHot(classes)), &[&index], shape, DType::I64));
         }
         // A look-up reports a class out of range when it runs.
         let zeros = Tensor::zeros_on(classes.into(), DType::I64, self.device());

@@ -77,7 +77,13 @@ impl Tensor {
         if self.is_table(a) && index.numel() > 0 && matches!(self.dtype(), DType::F32 | DType::F64) {
             let (rows, width) = (self.dims()[0], self.numel() / self.dims()[0]);
             let flat = [scaled.reshape_to(&[index.numel(), width].into()), index.as_index("index_add")?.ravel()];
-            let sums = self.make(Op::Host(HostOp::AddRows), &[&flat[0], &flat[1]], [rows, width].into(), self.dtype());
+            let op = Op::Host(HostOp::AddRows);
+            if self.device().backend().limits().layouts {
+                let base = self.reshape_to(&[rows, width].into());
+                let inputs = [&flat[0], &flat[1], &base];
+                return Ok(self.make(op, &inputs, [rows, width].into(), self.dtype()).reshape_to(self.shape()));
+            }
+            let sums = self.make(op, &[&flat[0], &flat[1]], [rows, width].into(), self.dtype());
             return Ok(self + &sums.reshape_to(self.shape()));
         }
         self.scatter_add(a as i64, &places, &scaled)

@@ -1,7 +1,12 @@
 //! Padding, and the shuffles between channels and pixels.
 
-use crate::{Error, Result, Scalar, Shape, Tensor};
+use crate::{
+    Error, Result, Scalar, Shape, Tensor,
+    op::{HostOp, Op},
+};
+use gradus_numerics::border::{Axis, Border, Edge};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// What [`Tensor::pad`] puts around a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +51,9 @@ impl Tensor {
         match mode {
             PadMode::Constant(value) => self.pad_constant(&pairs, Scalar::F(value)),
             PadMode::Reflect | PadMode::Replicate | PadMode::Circular => {
+                if let Some(out) = self.bordered(&pairs, mode)? {
+                    return Ok(out);
+                }
                 let mut out = self.resolve();
                 for (a, &(before, after)) in pairs.iter().enumerate() {
                     out = out.pad_from_itself(a, before, after, mode)?;
@@ -58,6 +66,10 @@ impl Tensor {
     /// A constant around it; where the constant is not 0, a mask of the same padding says which is which.
     #[track_caller]
     fn pad_constant(&self, pairs: &[(i64, i64)], value: Scalar) -> Result<Tensor> {
+        let zero = value.f64() == 0.0 && value.f64().is_sign_positive();
+        if !zero && let Some(out) = self.bordered(pairs, PadMode::Constant(value.f64()))? {
+            return Ok(out);
+        }
         let mut x = self.resolve();
         for (a, &(before, after)) in pairs.iter().enumerate() {
             let n = x.dims()[a] as i64;
@@ -73,12 +85,54 @@ impl Tensor {
             grow.push((lead, total - x.dims()[a] - lead));
         }
         let padded = x.pad_zeros(grow.clone())?;
-        if value.f64() == 0.0 && value.f64().is_sign_positive() {
+        if zero {
             return Ok(padded);
         }
         let inside = Tensor::full_on(x.shape().clone(), Scalar::B(true), crate::DType::Bool, x.device());
         let value = Tensor::constant(value, x.dtype(), x.device());
         Ok(inside.pad_zeros(grow)?.raw_where(&padded, &value.expand_to(padded.shape())))
+    }
+
+    /// All axes at once, where the device has a routine for it and nothing is cropped.
+    #[track_caller]
+    fn bordered(&self, pairs: &[(i64, i64)], mode: PadMode) -> Result<Option<Tensor>> {
+        let Some(first) = pairs.iter().position(|&p| p != (0, 0)) else { return Ok(None) };
+        if pairs.iter().any(|p| p.0 < 0 || p.1 < 0) || !self.device().backend().limits().layouts {
+            return Ok(None);
+        }
+        let mut axes = Vec::with_capacity(pairs.len() - first);
+        for (a, &(before, after)) in pairs.iter().enumerate().skip(first) {
+            let (before, after) = (before as usize, after as usize);
+            self.check_border(a, self, before, after, mode)?;
+            axes.push(Axis { n: self.dims()[a], before, after });
+        }
+        let (edge, fill) = match mode {
+            PadMode::Constant(value) => (Edge::Fill, value.to_bits()),
+            PadMode::Reflect => (Edge::Reflect, 0),
+            PadMode::Replicate => (Edge::Replicate, 0),
+            PadMode::Circular => (Edge::Circular, 0),
+        };
+        let shape = self.dims()[..first].iter().copied().chain(axes.iter().map(Axis::out)).collect();
+        let op = Op::Host(HostOp::Border(Arc::new(Border { edge, axes, fill })));
+        let x = self.resolve();
+        Ok(Some(x.make(op, &[&x], shape, x.dtype())))
+    }
+
+    /// An error if axis `a` of `x` has fewer elements than its border is made of.
+    #[track_caller]
+    fn check_border(&self, a: usize, x: &Tensor, l: usize, r: usize, mode: PadMode) -> Result<()> {
+        let n = x.dims()[a];
+        let most = match mode {
+            PadMode::Reflect => n.saturating_sub(1),
+            PadMode::Circular => n,
+            PadMode::Replicate if n == 0 => 0,
+            PadMode::Replicate | PadMode::Constant(_) => usize::MAX,
+        };
+        if l.max(r) > most {
+            let why = format!("{l} and {r} around axis {a} of {} are more than its {n} elements give", x.shape());
+            return Err(Error::value("pad", why).operand(self));
+        }
+        Ok(())
     }
 
     #[track_caller]
@@ -91,21 +145,7 @@ impl Tensor {
         let x = if circular { self.cropped(a, before, after) } else { self.resolve() };
         let n = x.dims()[a];
         let (l, r) = (before.max(0) as usize, after.max(0) as usize);
-        let most = match mode {
-            PadMode::Reflect => n.saturating_sub(1),
-            PadMode::Circular => n,
-            PadMode::Replicate | PadMode::Constant(_) => {
-                if n == 0 {
-                    0
-                } else {
-                    usize::MAX
-                }
-            }
-        };
-        if l.max(r) > most {
-            let why = format!("{l} and {r} around axis {a} of {} are more than its {n} elements give", x.shape());
-            return Err(Error::value("pad", why).operand(self));
-        }
+        self.check_border(a, &x, l, r, mode)?;
         let edge = |at: usize, k: usize| x.sliced(a, at, 1, 1).expand_to(&x.shape().with(a, k));
         let (left, right) = match mode {
             PadMode::Reflect => ((l > 0).then(|| x.sliced(a, l, -1, l)), (r > 0).then(|| x.sliced(a, n - 2, -1, r))),

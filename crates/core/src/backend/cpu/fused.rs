@@ -9,7 +9,7 @@ use gradus_numerics::{
     Lanes, Num,
     attention::{self, Mask, MaskData, Rows, Saved},
     pool::{self, Pool},
-    scatter::{self, IndexError, Mode, Negative},
+    scatter::{self, IndexError, Negative},
 };
 use smallvec::SmallVec;
 
@@ -36,10 +36,20 @@ pub fn take_rows<T: Num>(inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
 }
 
 pub fn add_rows<T: Num>(inputs: &[Array<'_>], out: &mut [u8], shape: &Shape) -> Result<()> {
-    let [x, index] = inputs else { return Err(Tensor::bug("add_rows takes two inputs")) };
-    out.fill(0);
+    let (x, index, base) = match inputs {
+        [x, index] => (x, index, None),
+        [x, index, base] => (x, index, Some(of::<T>(base))),
+        _ => return Err(Tensor::bug("add_rows takes two inputs or three")),
+    };
     let l = Lanes::of(shape, 0);
-    scatter::index_rows(l, out_of::<T>(out), of(index), of(x), Mode::Add, Negative::Reject).map_err(outside)
+    scatter::add_rows(l, out_of::<T>(out), base, of(index), of(x), Negative::Reject).map_err(outside)
+}
+
+pub fn one_hot(classes: usize, index: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    scatter::one_hot(of(index), classes, out_of(out)).map_err(|IndexError { position, index, size }| {
+        let why = format!(" (a class, at position {position} of the index)");
+        Error::new("one_hot", ErrorKind::Index { index, size, why })
+    })
 }
 
 /// Where each matrix of a batch starts, and the step between rows.

@@ -10,6 +10,7 @@ use crate::{
 };
 use gradus_numerics::{
     Lanes, Num, Real,
+    border::{self, Border},
     linalg::{self as la, LinalgError},
     pool,
     resample::resample,
@@ -70,6 +71,19 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
             resample(r, of(&inputs[0]), out_of(out));
             Ok(())
         }
+        HostOp::Border(b) => numeric!(d, with_border(b, &inputs[0], out)),
+        HostOp::BorderGrad(b) => match d {
+            DType::F64 => {
+                border::border_grad::<f64>(b, of(&inputs[0]), out_of(out));
+                Ok(())
+            }
+            DType::F32 => {
+                border::border_grad::<f32>(b, of(&inputs[0]), out_of(out));
+                Ok(())
+            }
+            d => Err(Error::dtype(op.name(), &[d], format!("needs f32 or f64, not {d}"))),
+        },
+        HostOp::OneHot(classes) => fused::one_hot(*classes, &inputs[0], out),
         HostOp::TakeRows => numeric!(d, take_rows(inputs, out)),
         HostOp::AddRows => numeric!(d, add_rows(inputs, out, &spec.1)),
         HostOp::Attention(a) if attention16::foreign(inputs) => attention16::attention(a, inputs, out),
@@ -129,6 +143,14 @@ impl LibraryElement for i16 {}
 impl LibraryElement for i8 {}
 impl LibraryElement for u8 {}
 
+fn with_border<T: LibraryElement>(b: &Border, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    let fill = f64::from_bits(b.fill);
+    // Bools pass as bytes.
+    let fill = if x.dtype == DType::Bool { T::from_i64(i64::from(fill != 0.0)) } else { T::from_f64(fill) };
+    border::border(b, of::<T>(x), fill, out_of(out));
+    Ok(())
+}
+
 fn scan_op<T: LibraryElement>(op: ScanOp, axis: usize, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
     let (l, xs) = (Lanes::of(&x.shape, axis), of::<T>(x));
     match op {
@@ -162,7 +184,7 @@ fn mode<T: LibraryElement>(x: &Array<'_>, out: &mut [u8]) -> Result<()> {
 
 fn scatter_op<T: LibraryElement>(axis: usize, how: ScatterMode, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
     let [base, index, src] = inputs else { return Err(Tensor::bug("scatter takes three inputs")) };
-    out.copy_from_slice(base.bytes);
+    scatter::copy(base.bytes, out);
     // Bools pass as bytes: their sum is "or", their product "and".
     let bools = base.dtype == DType::Bool;
     let mode = match how {

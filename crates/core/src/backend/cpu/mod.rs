@@ -24,6 +24,7 @@ mod reduce;
 mod regions;
 mod runs;
 mod sources;
+mod take;
 mod tiles;
 mod transfer;
 mod whole;
@@ -55,6 +56,7 @@ pub fn backend() -> &'static dyn Backend {
             conv_bias: vec![DType::F32],
             relu: true,
             planes: vec![DType::F32],
+            layouts: true,
             row_tables: DType::ALL.to_vec(),
         },
     })
@@ -113,6 +115,9 @@ impl Backend for Cpu {
 
     fn compile(&self, kernel: &Kernel) -> Result<Arc<dyn Executable>> {
         verify(kernel).map_err(|why| Error::new("compile", ErrorKind::Internal(why)))?;
+        if let Some(take) = take::Take::of(kernel) {
+            return Ok(Arc::new(take));
+        }
         let program = program::Program::new(kernel);
         if program.functions.units.is_none()
             && let Some(regions) = regions::Regions::cut(kernel)
@@ -130,6 +135,10 @@ impl Backend for Cpu {
             // SAFETY: the planner derives addresses from shapes that fit the buffers, gives every written buffer memory of
             // its own, and lets each element be written by one map point.
             return unsafe { exec::run(program, exec::Bases(&bases(&program.kernel.args)), params) };
+        }
+        if let Some(take) = exe.as_any().downcast_ref::<take::Take>() {
+            // SAFETY: as above.
+            return unsafe { take.run(exec::Bases(&bases(take.args()))) };
         }
         let regions = exe.as_any().downcast_ref::<regions::Regions>();
         let regions = regions.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;

@@ -1,0 +1,204 @@
+//! Pure look-ups: a kernel that does nothing but copy what an index names goes element by element, without blocks of
+//! indices in between.
+
+use super::exec::Bases;
+use crate::{
+    DType, Result,
+    backend::Executable,
+    kernel::{Access, Arg, InstKind, Kernel, Source, oracle::out_of_range},
+};
+use gradus_numerics::tasks::for_tasks;
+use smallvec::SmallVec;
+use std::{
+    any::Any,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+/// Elements of one piece of work.
+const CHUNK: usize = 4096;
+/// Below this many elements it stays on the calling thread.
+const PARALLEL: usize = 16 * 1024;
+
+/// Elements of a table, as an index says.
+pub struct Take {
+    args: Vec<Arg>,
+    /// Index, table and result: which buffer, and the first element.
+    at: [(usize, isize); 3],
+    /// Axes without those of one element, neighbours that go on alike as one: extents, and steps of the three.
+    axes: SmallVec<[(usize, [isize; 3]); 6]>,
+    /// The table's step for one of the index, and how many there are.
+    step: isize,
+    size: usize,
+    /// Bytes of an element.
+    bytes: usize,
+}
+
+impl Executable for Take {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The buffer, strides and first element of an access without conditions.
+fn plain(a: &Access) -> bool {
+    a.bounds.is_empty() && a.lookup.is_empty()
+}
+
+impl Take {
+    /// Whether a kernel is one.
+    pub fn of(k: &Kernel) -> Option<Take> {
+        let [index, table, store] = &k.insts[..] else { return None };
+        let InstKind::Load { source: Source::Arg(i), access: index_at } = &index.kind else { return None };
+        let InstKind::Load { source: Source::Arg(t), access: table_at } = &table.kind else { return None };
+        let InstKind::Store { arg: o, access: out_at, value: 1 } = &store.kind else { return None };
+        let [lookup] = &table_at.lookup[..] else { return None };
+        let simple = plain(index_at) && plain(out_at) && table_at.bounds.is_empty() && lookup.value == 0;
+        let types = index.dtype == DType::I64 && table.dtype == store.dtype && k.args[*i].dtype == DType::I64;
+        if !simple || !types || !k.reduce.is_empty() || t == o {
+            return None;
+        }
+        let mut axes: SmallVec<[(usize, [isize; 3]); 6]> = SmallVec::new();
+        for (d, &n) in k.map.iter().enumerate().filter(|(_, n)| **n != 1) {
+            let steps = [index_at.strides[d], table_at.strides[d], out_at.strides[d]];
+            match axes.last_mut() {
+                Some((m, before)) if (0..3).all(|x| before[x] == steps[x] * n as isize) => {
+                    (*m, *before) = (*m * n, steps)
+                }
+                _ => axes.push((n, steps)),
+            }
+        }
+        Some(Take {
+            args: k.args.clone(),
+            at: [(*i, index_at.offset), (*t, table_at.offset), (*o, out_at.offset)],
+            axes,
+            step: lookup.stride,
+            size: lookup.size,
+            bytes: table.dtype.size(),
+        })
+    }
+
+    /// Its buffers.
+    pub fn args(&self) -> &[Arg] {
+        &self.args
+    }
+
+    /// Copies.
+    ///
+    /// # Safety
+    /// Every address with an index inside the size lies in its buffer; a result may lie over the index, element by
+    /// element, and over nothing else.
+    pub unsafe fn run(&self, bases: Bases<'_>) -> Result<()> {
+        // SAFETY: passed on; the types have the element's size.
+        unsafe {
+            match self.bytes {
+                1 => self.typed::<u8>(bases),
+                2 => self.typed::<u16>(bases),
+                4 => self.typed::<u32>(bases),
+                _ => self.typed::<u64>(bases),
+            }
+        }
+    }
+
+    /// Where row `r` begins.
+    fn row(&self, mut r: usize) -> [isize; 3] {
+        let mut at = self.at.map(|a| a.1);
+        let outer = self.axes.len().saturating_sub(1);
+        for (n, steps) in self.axes[..outer].iter().rev() {
+            let i = (r % n) as isize;
+            (0..3).for_each(|x| at[x] += i * steps[x]);
+            r /= n;
+        }
+        at
+    }
+
+    /// # Safety
+    /// As [`Take::run`].
+    unsafe fn typed<T: Copy>(&self, bases: Bases<'_>) -> Result<()> {
+        let (n, steps) = self.axes.last().copied().unwrap_or((1, [0; 3]));
+        let total: usize = self.axes.iter().map(|a| a.0).product();
+        if total == 0 {
+            return Ok(());
+        }
+        let (rows, outside) = (total / n, AtomicUsize::new(usize::MAX));
+        // Long rows are cut, short ones taken together.
+        let (cut, together) = (n.min(CHUNK), (CHUNK / n).max(1));
+        let (cuts, groups) = (n.div_ceil(cut), rows.div_ceil(together));
+        for_tasks(groups * cuts, total >= PARALLEL, |task| {
+            let (group, from) = (task / cuts, task % cuts * cut);
+            let to = n.min(from + cut);
+            let all = bases; // the whole struct, which may be shared
+            for r in group * together..rows.min((group + 1) * together) {
+                let at = self.row(r);
+                let index = all.0[self.at[0].0].cast::<i64>().wrapping_offset(at[0]);
+                let table = all.0[self.at[1].0].cast::<T>().wrapping_offset(at[1]);
+                let out = all.0[self.at[2].0].cast::<T>().wrapping_offset(at[2]);
+                // SAFETY: by the caller's promise; elements of other tasks are others.
+                let bad = unsafe { self.line(index, table, out, steps, from..to) };
+                if let Some(i) = bad {
+                    outside.fetch_min(r * n + i, Relaxed);
+                }
+            }
+        });
+        match outside.into_inner() {
+            usize::MAX => Ok(()),
+            at => {
+                let i = self.row(at / n)[0] + (at % n) as isize * steps[0];
+                // SAFETY: an element of the index, over which nothing was written.
+                let k = unsafe { *bases.0[self.at[0].0].cast::<i64>().wrapping_offset(i) };
+                Err(out_of_range(k, self.size))
+            }
+        }
+    }
+
+    /// A part of a row; where its first index lies that is outside.
+    #[inline(always)]
+    unsafe fn line<T: Copy>(
+        &self,
+        index: *const i64,
+        table: *const T,
+        out: *mut T,
+        [si, st, so]: [isize; 3],
+        part: std::ops::Range<usize>,
+    ) -> Option<usize> {
+        let (size, step) = (self.size as u64, self.step);
+        // SAFETY: by the caller's promise.
+        unsafe {
+            if si == 0 {
+                // One index for all of them.
+                let k = *index;
+                if k as u64 >= size {
+                    return Some(part.start);
+                }
+                let table = table.offset(k as isize * step);
+                if (st, so) == (1, 1) {
+                    let (from, to) = (table.add(part.start), out.add(part.start));
+                    std::ptr::copy_nonoverlapping(from, to, part.len());
+                } else {
+                    part.for_each(|i| *out.offset(i as isize * so) = *table.offset(i as isize * st));
+                }
+                return None;
+            }
+            let mut bad = None;
+            if (si, so) == (1, 1) {
+                for i in part {
+                    let k = *index.add(i);
+                    if k as u64 >= size {
+                        bad = bad.or(Some(i));
+                        continue;
+                    }
+                    *out.add(i) = *table.offset(i as isize * st + k as isize * step);
+                }
+                return bad;
+            }
+            for i in part {
+                let k = *index.offset(i as isize * si);
+                if k as u64 >= size {
+                    bad = bad.or(Some(i));
+                    continue;
+                }
+                *out.offset(i as isize * so) = *table.offset(i as isize * st + k as isize * step);
+            }
+            bad
+        }
+    }
+}
