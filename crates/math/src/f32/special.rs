@@ -157,5 +157,6 @@ pub fn logaddexp(a: f32, b: f32) -> f32 {
 #[inline(always)]
 pub fn logaddexp2(a: f32, b: f32) -> f32 {
     let (most, d) = apart(a, b);
-    log1p_unit_64(exp2_64(-d)).mul_add(std::f64::consts::LOG2_E, most) as f32
+    // Rounded before the sum, so that equal numbers are one more exactly.
+    (most + log1p_unit_64(exp2_64(-d)) * std::f64::consts::LOG2_E) as f32
 }

@@ -71,7 +71,8 @@ pub fn logaddexp(a: f64, b: f64) -> f64 {
 pub fn logaddexp2(a: f64, b: f64) -> f64 {
     let most = if a > b { a } else { b };
     let d = if a == b { 0.0 } else { -(a - b).abs() };
-    LOG2_E.mul_add(super::log::log1p_unit(super::exp2(d)), most)
+    // Rounded before the sum, so that equal numbers are one more exactly.
+    most + LOG2_E * super::log::log1p_unit(super::exp2(d))
 }
 
 /// 0 below zero, 1 above, `at_zero` at zero; NaN for NaN.
