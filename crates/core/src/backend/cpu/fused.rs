@@ -39,7 +39,7 @@ pub fn add_rows<T: Num>(inputs: &[Array<'_>], out: &mut [u8], shape: &Shape) -> 
     let [x, index] = inputs else { return Err(Tensor::bug("add_rows takes two inputs")) };
     out.fill(0);
     let l = Lanes::of(shape, 0);
-    scatter::index_rows(l, out_of::<T>(out), of(index), of(x), Mode::Add, Negative::Reject).map_err(outside)
+    scatter::index_rows(None, l, out_of::<T>(out), of(index), of(x), Mode::Add, Negative::Reject).map_err(outside)
 }
 
 /// Where each matrix of a batch starts, and the step between rows.
