@@ -191,3 +191,31 @@ fn scatter_products_differentiate_at_zeros() {
     assert_eq!(h[0].to_vec::<f64>().unwrap(), want);
     assert_eq!(h[1].to_vec::<f64>().unwrap(), [2.0 * 6.0, 0.0, 32.0]);
 }
+
+#[test]
+fn rows_written_have_gradients() {
+    let x = Tensor::var("x", Tensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]));
+    let (v, rows) = (Tensor::var("v", Tensor::from(7.0f32)), Tensor::var("r", Tensor::from([[1.0f32], [2.0]])));
+    let weight = Tensor::from([[1.0f32, 10.0, 100.0], [1e3, 1e4, 1e5]]);
+    let floats = |t: &Tensor| t.to_vec::<f32>().unwrap();
+    // Several places of a number, one place of it, and rows of one.
+    for (places, left, moved) in [
+        (vec![0i64, 2], [0.0, 10.0, 0.0, 0.0, 1e4, 0.0], 101_101.0),
+        (vec![1], [1.0, 0.0, 100.0, 1e3, 0.0, 1e5], 10_010.0),
+    ] {
+        let at = Tensor::from_slice(&places, [places.len()]).unwrap();
+        let y = x.index_fill(1, &at, &v).unwrap();
+        assert_eq!(floats(&y)[places[0] as usize], 7.0);
+        let g = (&y * &weight).sum().backward().unwrap();
+        assert_eq!((floats(&g.wrt(&x).unwrap()), floats(&g.wrt(&v).unwrap())), (left.to_vec(), vec![moved]));
+    }
+    let y = x.index_copy(1, &Tensor::from([2i64]), &rows).unwrap();
+    assert_eq!(floats(&y), [1.0, 2.0, 1.0, 4.0, 5.0, 2.0]);
+    let g = (&y * &weight).sum().backward().unwrap();
+    assert_eq!(floats(&g.wrt(&x).unwrap()), [1.0, 10.0, 0.0, 1e3, 1e4, 0.0]);
+    assert_eq!(floats(&g.wrt(&rows).unwrap()), [100.0, 1e5]);
+    let y = x.index_copy(0, &Tensor::from([1i64]), &rows.t().unwrap().repeat([1, 2]).unwrap().narrow(1, 0, 3).unwrap());
+    let g = (&y.unwrap() * &weight).sum().backward().unwrap();
+    assert_eq!(floats(&g.wrt(&x).unwrap()), [1.0, 10.0, 100.0, 0.0, 0.0, 0.0]);
+    assert_eq!(floats(&g.wrt(&rows).unwrap()), [101_000.0, 1e4]);
+}

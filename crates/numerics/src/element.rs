@@ -14,7 +14,8 @@ pub trait Order: Copy + Send + Sync + PartialEq + PartialOrd + Debug + 'static {
     /// Compares in the total order.
     fn order(&self, other: &Self) -> Ordering;
 
-    /// A number that orders as the value does; equal exactly for values equal in the total order.
+    /// A number that orders as the value does; equal exactly for values equal in the total order. It has as many bits
+    /// as the type.
     fn key(self) -> u64;
 
     /// The nearest `f64`.
@@ -54,7 +55,7 @@ macro_rules! float {
             #[inline]
             fn key(self) -> u64 {
                 if <$t>::is_nan(self) {
-                    return u64::MAX;
+                    return u64::from(<$bits>::MAX);
                 }
                 // Adding zero turns -0 into +0. The bits of negative numbers order backwards.
                 let bits = (self + $zero).to_bits();
@@ -96,7 +97,7 @@ float!(f16, u16, f32, f16::ZERO, f16::ONE, f16::to_f32, f16::from_f32);
 float!(bf16, u16, f32, bf16::ZERO, bf16::ONE, bf16::to_f32, bf16::from_f32);
 
 macro_rules! int {
-    ($($t:ty)*) => {$(
+    ($($t:ty, $u:ty;)*) => {$(
         impl Order for $t {
             #[inline]
             fn is_nan(self) -> bool {
@@ -107,10 +108,9 @@ macro_rules! int {
                 self.cmp(other)
             }
             #[inline]
-            #[allow(unused_comparisons)]
             fn key(self) -> u64 {
-                // A signed value is extended and its sign bit flipped.
-                if <$t>::MIN < 0 { (self as i64 as u64) ^ (1 << 63) } else { self as u64 }
+                // How far it is from the least.
+                self.wrapping_sub(<$t>::MIN) as $u as u64
             }
             #[inline]
             fn to_f64(self) -> f64 {
@@ -141,7 +141,7 @@ macro_rules! int {
     )*};
 }
 
-int!(i8 i16 i32 i64 u8 u16 u32 u64);
+int! { i8, u8; i16, u16; i32, u32; i64, u64; u8, u8; u16, u16; u32, u32; u64, u64; }
 
 impl Order for bool {
     fn is_nan(self) -> bool {

@@ -35,6 +35,7 @@ pub mod gemm;
 mod gemv;
 mod lanes;
 pub mod linalg;
+pub mod mask;
 mod micro;
 pub mod pages;
 pub mod pool;

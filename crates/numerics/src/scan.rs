@@ -120,15 +120,20 @@ fn extremum<T: Order>(l: Lanes, x: &[T], indices: &mut [i64], better: impl Fn(T,
         let takes = new.is_nan() | better(new, old);
         (if takes { at } else { best }, if takes { new } else { old })
     };
-    for_blocks(l, x, indices, |x, indices| {
-        if l.inner == 1 {
-            let mut best = (0, x[0]);
-            for ((at, &new), index) in (0..).zip(x).zip(indices) {
-                best = step(at, new, best);
-                *index = best.0;
+    if l.inner == 1 {
+        return for_runs(l, x, indices, |x, indices| {
+            let some = ABREAST * l.n;
+            let (whole, rest) = x.split_at(x.len() / some * some);
+            let (indices, last) = indices.split_at_mut(whole.len());
+            for (x, indices) in whole.chunks_exact(some).zip(indices.chunks_exact_mut(some)) {
+                extremum_rows::<T, ABREAST>(l.n, x, indices, &step);
             }
-            return;
-        }
+            for (x, indices) in rest.chunks_exact(l.n).zip(last.chunks_exact_mut(l.n)) {
+                extremum_rows::<T, 1>(l.n, x, indices, &step);
+            }
+        });
+    }
+    for_blocks(l, x, indices, |x, indices| {
         let mut best: Vec<(i64, T)> = x[..l.inner].iter().map(|&x| (0, x)).collect();
         for ((at, x), indices) in (0..).zip(x.chunks_exact(l.inner)).zip(indices.chunks_exact_mut(l.inner)) {
             for ((&new, index), best) in x.iter().zip(indices).zip(&mut best) {
@@ -137,6 +142,25 @@ fn extremum<T: Order>(l: Lanes, x: &[T], indices: &mut [i64], better: impl Fn(T,
             }
         }
     });
+}
+
+/// The same for `R` lanes of `n` elements, one after the other in memory.
+fn extremum_rows<T: Order, const R: usize>(
+    n: usize,
+    x: &[T],
+    indices: &mut [i64],
+    step: &impl Fn(i64, T, (i64, T)) -> (i64, T),
+) {
+    let xs: [&[T]; R] = std::array::from_fn(|r| &x[r * n..(r + 1) * n]);
+    let mut lines = indices.chunks_exact_mut(n);
+    let outs: [&mut [i64]; R] = std::array::from_fn(|_| lines.next().unwrap_or_default());
+    let mut best: [(i64, T); R] = std::array::from_fn(|r| (0, xs[r][0]));
+    for i in 0..n {
+        for r in 0..R {
+            best[r] = step(i as i64, xs[r][i], best[r]);
+            outs[r][i] = best[r].0;
+        }
+    }
 }
 
 /// Where the cumulative maximum was: the last position among equals, NaN above all.

@@ -1,15 +1,14 @@
 //! Scatter, gather and row updates with checked indices.
 //!
-//! Updates of the same element are applied in index order whatever the number of threads, and
-//! all indices are checked before anything is written.
+//! Updates of the same element are applied in index order whatever the number of threads. Every index is checked
+//! before it is used, and an error has the first that is out of range.
 
 use crate::element::Num;
-use crate::lanes::{Lanes, PARALLEL_WORK};
-use crate::tasks::{for_chunks, for_tasks};
+use crate::lanes::PARALLEL_WORK;
+use crate::tasks::{Shared, for_chunks, for_tasks};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use copy::copy;
 pub use one_hot::one_hot;
 
 /// How an update meets the element that is there.
@@ -56,21 +55,32 @@ impl fmt::Display for IndexError {
 
 impl std::error::Error for IndexError {}
 
-/// The indices as positions along an axis of length `size`.
-fn check(index: &[i64], size: usize, negative: Negative) -> Result<(), IndexError> {
-    let low = if negative == Negative::Wrap { -(size as i64) } else { 0 };
-    let outside = AtomicBool::new(false);
-    let (block, parallel) = (1 << 14, index.len() >= 1 << 15);
-    for_tasks(index.len().div_ceil(block), parallel, |t| {
-        let some = &index[t * block..index.len().min((t + 1) * block)];
-        let (least, most) = some.iter().fold((0, -1), |(least, most), &i| (i.min(least), i.max(most)));
-        if least < low || most >= size as i64 {
-            outside.store(true, Relaxed);
-        }
+/// Whether all of some indices are positions along an axis of length `size`.
+#[inline]
+fn inside(index: &[i64], size: usize, negative: Negative) -> bool {
+    let shift = if negative == Negative::Wrap { size as i64 } else { 0 };
+    let last = size as i64 + shift - 1;
+    // The sign of what is below zero or above the last one: no comparison that every CPU's vectors would need.
+    let outside = index.iter().fold(0, |outside, i| {
+        let i = i.wrapping_add(shift);
+        outside | i | last.wrapping_sub(i)
     });
-    if !outside.into_inner() {
+    outside >= 0
+}
+
+/// Whether they are all the same.
+#[inline]
+fn same(index: &[i64]) -> bool {
+    let first = index.first().copied().unwrap_or(0);
+    index.iter().fold(0, |differ, i| differ | (i ^ first)) == 0
+}
+
+/// The first of the indices that is no position along an axis of length `size`, as an error.
+fn check(index: &[i64], size: usize, negative: Negative) -> Result<(), IndexError> {
+    if inside(index, size, negative) {
         return Ok(());
     }
+    let low = if negative == Negative::Wrap { -(size as i64) } else { 0 };
     match index.iter().position(|&i| i < low || i >= size as i64) {
         Some(position) => Err(IndexError { position, index: index[position], size }),
         None => Ok(()),
@@ -80,7 +90,7 @@ fn check(index: &[i64], size: usize, negative: Negative) -> Result<(), IndexErro
 /// A checked index as a position.
 #[inline]
 fn resolve(index: i64, size: usize) -> usize {
-    (if index < 0 { index + size as i64 } else { index }) as usize
+    (index + (index >> 63 & size as i64)) as usize
 }
 
 #[inline]
@@ -146,39 +156,92 @@ struct Line {
     steps: (isize, isize, isize),
     /// The size of the axis.
     size: usize,
+    negative: Negative,
 }
 
 impl Line {
+    /// Combines the source in, if all indices are inside.
+    ///
+    /// # Safety
+    ///
+    /// The places of all positions along the axis lie in the target, and nobody else uses them.
     #[inline(always)]
-    fn run<T: Num>(&self, dst: &mut [T], index: &[i64], src: &[T], f: impl Fn(T, T) -> T) {
+    unsafe fn run<T: Num>(&self, dst: *mut T, index: &[i64], src: &[T], f: impl Fn(T, T) -> T) -> bool {
         let (along, axis, step) = self.steps;
-        let first = index.first().copied().unwrap_or(0);
-        if (along, step) == (0, 1) && !index.is_empty() {
-            // Along the axis itself: a row of the source into a row of the target.
-            let to = self.to as usize;
-            let (d, s) = (&mut dst[to..=to + (self.size - 1) * axis as usize], &src[self.from as usize..]);
-            for (&ix, &s) in index.iter().zip(s) {
-                let d = &mut d[resolve(ix, self.size) * axis as usize];
-                *d = f(*d, s);
-            }
-            return;
+        if !inside(index, self.size, self.negative) {
+            return false;
         }
-        if along == 1 && (step == 1 || step == 0) && index.iter().fold(0, |d, &i| d | (i ^ first)) == 0 {
+        let Some(&first) = index.first() else { return true };
+        let from = self.from as usize;
+        // SAFETY: all indices are inside, so these are places the caller promised.
+        let update = |place: isize, new: T| unsafe {
+            let place = dst.offset(place);
+            *place = f(*place, new);
+        };
+        if along == 1 && (step == 1 || step == 0) && same(index) {
             // A whole row goes to one place.
-            let at = (self.to + resolve(first, self.size) as isize * axis) as usize;
-            let (d, from) = (&mut dst[at..at + index.len()], self.from as usize);
+            let at = self.to + resolve(first, self.size) as isize * axis;
+            // SAFETY: as above; the places follow each other.
+            let row = unsafe { std::slice::from_raw_parts_mut(dst.offset(at), index.len()) };
             if step == 1 {
-                d.iter_mut().zip(&src[from..]).for_each(|(d, &s)| *d = f(*d, s));
+                row.iter_mut().zip(&src[from..]).for_each(|(d, &s)| *d = f(*d, s));
             } else {
                 let s = src[from];
-                d.iter_mut().for_each(|d| *d = f(*d, s));
+                row.iter_mut().for_each(|d| *d = f(*d, s));
             }
-            return;
+        } else if step == 1 && along == 0 && axis == 1 {
+            let src = &src[from..from + index.len()];
+            index.iter().zip(src).for_each(|(&i, &s)| update(self.to + resolve(i, self.size) as isize, s));
+        } else if step == 1 {
+            let src = &src[from..from + index.len()];
+            for ((&i, &s), j) in index.iter().zip(src).zip(0..) {
+                update(self.to + j * along + resolve(i, self.size) as isize * axis, s);
+            }
+        } else {
+            for (&i, j) in index.iter().zip(0..) {
+                let to = self.to + j * along + resolve(i, self.size) as isize * axis;
+                update(to, src[(self.from + j * step) as usize]);
+            }
         }
-        for (j, &ix) in index.iter().enumerate() {
-            let to = (self.to + j as isize * along + resolve(ix, self.size) as isize * axis) as usize;
-            dst[to] = f(dst[to], src[(self.from + j as isize * step) as usize]);
+        true
+    }
+}
+
+/// The dimensions of a scatter: extents of the target and of the index, and the steps of the source.
+struct Dimensions {
+    dst: Vec<usize>,
+    index: Vec<usize>,
+    strides: Vec<isize>,
+    axis: usize,
+}
+
+impl Dimensions {
+    /// Without those of one element, and with those made one that lie behind each other in all arrays.
+    fn merged(dst: &[usize], axis: usize, index: &[usize], strides: &[isize]) -> Self {
+        let mut m = Dimensions { dst: vec![], index: vec![], strides: vec![], axis: 0 };
+        // Whether the last one may take another in.
+        let mut open = false;
+        for d in 0..dst.len() {
+            let last = m.dst.len();
+            if d != axis && dst[d] == 1 {
+                continue;
+            }
+            let behind = open && d != axis && index[d] == dst[d];
+            if behind && m.strides[last - 1] == strides[d] * index[d] as isize {
+                m.dst[last - 1] *= dst[d];
+                m.index[last - 1] *= index[d];
+                m.strides[last - 1] = strides[d];
+                continue;
+            }
+            if d == axis {
+                m.axis = last;
+            }
+            open = d != axis;
+            m.dst.push(dst[d]);
+            m.index.push(index[d]);
+            m.strides.push(strides[d]);
         }
+        m
     }
 }
 
@@ -206,18 +269,19 @@ pub struct Source<'a, T> {
 /// `axis` replaced by `index[p]`.
 ///
 /// `dst` and `index` are contiguous; `index_shape` has `dst_shape`'s dimensions, none larger
-/// except along `axis`.
+/// except along `axis`. With a `base`, `dst` first becomes a copy of that. After an error, what `dst` holds is not said.
 ///
 /// ```
 /// use gradus_numerics::scatter::{Mode, Negative, Source, scatter};
 /// let mut dst = [0.0f32; 3];
 /// let src = Source { data: &[1.0, 2.0, 4.0], offset: 0, strides: &[1] };
-/// scatter(&mut dst, &[3], 0, &[2, 0, 2], &[3], src, Mode::Add, Negative::Reject)?;
+/// scatter(None, &mut dst, &[3], 0, &[2, 0, 2], &[3], src, Mode::Add, Negative::Reject)?;
 /// assert_eq!(dst, [2.0, 0.0, 5.0]);
 /// # Ok::<(), gradus_numerics::scatter::IndexError>(())
 /// ```
 #[allow(clippy::too_many_arguments)]
 pub fn scatter<T: Num>(
+    base: Option<&[T]>,
     dst: &mut [T],
     dst_shape: &[usize],
     axis: usize,
@@ -227,48 +291,80 @@ pub fn scatter<T: Num>(
     mode: Mode,
     negative: Negative,
 ) -> Result<(), IndexError> {
+    assert!(dst.len() == dst_shape.iter().product() && index.len() == index_shape.iter().product(), "sizes of arrays");
     let size = dst_shape.get(axis).copied().unwrap_or(1);
-    check(index, size, negative)?;
-    if index.is_empty() {
+    if index.is_empty() || dst_shape.is_empty() {
+        check(index, size, negative)?;
+        rows::begin(base, dst);
+        if !index.is_empty() {
+            dst[0] = combine(mode, dst[0], src.data[src.offset]);
+        }
         return Ok(());
     }
-    if dst_shape.is_empty() {
-        dst[0] = combine(mode, dst[0], src.data[src.offset]);
-        return Ok(());
-    }
-    let dst_strides = row_major_strides(dst_shape);
-    let axis_stride = dst_strides[axis];
-    let mut steps = dst_strides.clone();
-    steps[axis] = 0;
+    let fits = |d: usize| d == axis || index_shape[d] <= dst_shape[d];
+    assert!(index_shape.len() == dst_shape.len() && (0..dst_shape.len()).all(fits), "an index that fits its target");
+    let d = Dimensions::merged(dst_shape, axis, index_shape, src.strides);
+    let mut steps = row_major_strides(&d.dst);
+    let (chunk, axis_stride) = (steps[0] as usize, std::mem::take(&mut steps[d.axis]));
+    let last = d.dst.len() - 1;
+    let bad = AtomicBool::new(false);
 
-    // Slices along the first dimension are independent unless it is the axis itself.
-    let slice = |i: usize, dst: &mut [T], shape: &[usize], steps: &[isize], strides: &[isize]| {
-        let (Some((&n, outer)), Some(last)) = (shape.split_last(), shape.len().checked_sub(1)) else { return };
-        let base = src.offset as isize + if axis > 0 { i as isize * src.strides[0] } else { 0 };
-        let mut walk = Walk::new(outer, [&steps[..last], &strides[..last]]);
-        let len: usize = shape.iter().product();
-        for index in index[i * len..][..len].chunks_exact(n.max(1)) {
-            let [to, from] = walk.offsets;
-            let line = Line { to, steps: (steps[last], axis_stride, strides[last]), from: base + from, size };
-            match mode {
-                Mode::Assign => line.run(dst, index, src.data, |_, new| new),
-                Mode::Add => line.run(dst, index, src.data, T::add),
-                Mode::Mul | Mode::Min | Mode::Max => {
-                    line.run(dst, index, src.data, |old, new| combine(mode, old, new));
+    // Columns `from..to` of all lines of a part of the index, whose target begins at `dst`.
+    let lines = |dst: *mut T, first: usize, shape: &[usize], index: &[i64], base: isize, (from, to): (usize, usize)| {
+        let outer = first..last.max(first);
+        let mut walk = Walk::new(&shape[outer.clone()], [&steps[outer.clone()], &d.strides[outer]]);
+        for index in index.chunks_exact(shape[last]) {
+            let [at, read] = walk.offsets;
+            let line = Line {
+                to: at + from as isize * steps[last],
+                from: base + read + from as isize * d.strides[last],
+                steps: (steps[last], axis_stride, d.strides[last]),
+                size,
+                negative,
+            };
+            // SAFETY: the index has no dimension beyond the target's but along the axis, whose positions are checked.
+            // The caller has seen to it that nobody else writes these columns of this part.
+            let done = unsafe {
+                match mode {
+                    Mode::Assign => line.run(dst, &index[from..to], src.data, |_, new| new),
+                    Mode::Add => line.run(dst, &index[from..to], src.data, T::add),
+                    Mode::Mul | Mode::Min | Mode::Max => {
+                        line.run(dst, &index[from..to], src.data, |old, new| combine(mode, old, new))
+                    }
                 }
+            };
+            if !done {
+                return bad.store(true, Ordering::Relaxed);
             }
             walk.step();
         }
     };
-    if axis == 0 {
-        slice(0, dst, index_shape, &steps, src.strides);
+    let parallel = dst.len().max(index.len()) >= PARALLEL_WORK / 4;
+    if d.axis > 0 {
+        // Slices along the first dimension are independent.
+        let part = index.len() / d.index[0];
+        let together = (PARALLEL_WORK / 8 / chunk.max(part)).max(1);
+        for_chunks(dst, chunk, together, parallel, |(i, dst)| {
+            if let Some(base) = base {
+                dst.copy_from_slice(&base[i * chunk..][..chunk]);
+            }
+            if i < d.index[0] {
+                let read = src.offset as isize + i as isize * d.strides[0];
+                lines(dst.as_mut_ptr(), 1, &d.index, &index[i * part..][..part], read, (0, d.index[last]));
+            }
+        });
     } else {
-        let run = |(i, dst): (usize, &mut [T])| slice(i, dst, &index_shape[1..], &steps[1..], &src.strides[1..]);
-        let chunk = dst_strides[0] as usize;
-        let all = dst.len().min(chunk * index_shape[0]);
-        for_chunks(&mut dst[..all], chunk, 1, index.len() >= PARALLEL_WORK / 4, run);
+        rows::begin(base, dst);
+        // So are columns.
+        let columns = d.index[last];
+        let strip = if last > 0 && parallel { columns.div_ceil(8).next_multiple_of(16) } else { columns };
+        let dst = Shared::new(dst);
+        for_tasks(columns.div_ceil(strip), parallel, |t| {
+            let span = (t * strip, columns.min((t + 1) * strip));
+            lines(dst.ptr(), 0, &d.index, index, src.offset as isize, span);
+        });
     }
-    Ok(())
+    if bad.into_inner() { check(index, size, negative) } else { Ok(()) }
 }
 
 /// `out[p] = src` at `p` with the coordinate of `axis` replaced by `index[p]`: the inverse of
@@ -307,144 +403,10 @@ pub fn gather<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// Combines row `i` of `src` along the axis into row `index[i]` of `dst`, with one index array
-/// for all lanes: `index_add` and its like, and the gradient of an embedding.
-///
-/// `dst` has the lanes `l`, `src` the same with `index.len()` rows.
-///
-/// ```
-/// use gradus_numerics::{Lanes, scatter::{Mode, Negative, index_rows}};
-/// let mut dst = [0.0; 4];
-/// let l = Lanes { outer: 1, n: 2, inner: 2 };
-/// index_rows(l, &mut dst, &[1, 1], &[1.0, 2.0, 3.0, 4.0], Mode::Add, Negative::Reject)?;
-/// assert_eq!(dst, [0.0, 0.0, 4.0, 6.0]);
-/// # Ok::<(), gradus_numerics::scatter::IndexError>(())
-/// ```
-pub fn index_rows<T: Num>(
-    l: Lanes,
-    dst: &mut [T],
-    index: &[i64],
-    src: &[T],
-    mode: Mode,
-    negative: Negative,
-) -> Result<(), IndexError> {
-    rows_onto(l, dst, index, src, mode, negative, |_, _| {})
-}
-
-/// Zeros, or `base`, with row `i` of `src` added to row `index[i]`.
-///
-/// ```
-/// use gradus_numerics::{Lanes, scatter::{Negative, add_rows}};
-/// let mut dst = [7.0; 4];
-/// let l = Lanes { outer: 1, n: 2, inner: 2 };
-/// add_rows(l, &mut dst, None, &[1, 1], &[1.0, 2.0, 3.0, 4.0], Negative::Reject)?;
-/// assert_eq!(dst, [0.0, 0.0, 4.0, 6.0]);
-/// # Ok::<(), gradus_numerics::scatter::IndexError>(())
-/// ```
-pub fn add_rows<T: Num>(
-    l: Lanes,
-    dst: &mut [T],
-    base: Option<&[T]>,
-    index: &[i64],
-    src: &[T],
-    negative: Negative,
-) -> Result<(), IndexError> {
-    let start = |at: usize, dst: &mut [T]| match base {
-        Some(base) => dst.copy_from_slice(&base[at..][..dst.len()]),
-        None => dst.fill(T::ZERO),
-    };
-    rows_onto(l, dst, index, src, Mode::Add, negative, start)
-}
-
-/// [`index_rows`] onto what `start` makes of a part that begins at its first argument.
-fn rows_onto<T: Num>(
-    l: Lanes,
-    dst: &mut [T],
-    index: &[i64],
-    src: &[T],
-    mode: Mode,
-    negative: Negative,
-    start: impl Fn(usize, &mut [T]) + Sync + Send,
-) -> Result<(), IndexError> {
-    debug_assert!(dst.len() == l.len() && src.len() == l.outer * index.len() * l.inner);
-    check(index, l.n, negative)?;
-    if src.is_empty() || dst.is_empty() {
-        start(0, dst);
-        return Ok(());
-    }
-    // A task owns some rows of one block and takes the updates that fall there, in index order.
-    // How many rows must not matter for the result, and does not: a row's updates stay in order.
-    let parallel = src.len() >= PARALLEL_WORK && l.inner >= 16;
-    let rows = if parallel { l.n.div_ceil(16) } else { l.n };
-    let block = |(o, dst): (usize, &mut [T])| {
-        let src = &src[o * index.len() * l.inner..][..index.len() * l.inner];
-        let part = |(p, dst): (usize, &mut [T])| {
-            let first = p * rows;
-            start((o * l.n + first) * l.inner, dst);
-            for (&ix, src) in index.iter().zip(src.chunks_exact(l.inner)) {
-                let row = resolve(ix, l.n).wrapping_sub(first);
-                if row < rows {
-                    update(mode, &mut dst[row * l.inner..][..l.inner], src);
-                }
-            }
-        };
-        for_chunks(dst, rows * l.inner, 1, parallel, part);
-    };
-    dst.chunks_mut(l.n * l.inner).enumerate().for_each(block);
-    Ok(())
-}
-
-/// One row's update; the mode is taken out of the loop.
-fn update<T: Num>(mode: Mode, dst: &mut [T], src: &[T]) {
-    match mode {
-        Mode::Assign => dst.copy_from_slice(src),
-        Mode::Add => dst.iter_mut().zip(src).for_each(|(d, s)| *d = d.add(*s)),
-        _ => dst.iter_mut().zip(src).for_each(|(d, s)| *d = combine(mode, *d, *s)),
-    }
-}
-
-/// Copies row `index[i]` of `src` along the axis to row `i` of `out`.
-///
-/// `src` has the lanes `l`, `out` the same with `index.len()` rows.
-///
-/// ```
-/// use gradus_numerics::{Lanes, scatter::{Negative, select_rows}};
-/// let mut out = [0; 2];
-/// select_rows(Lanes { outer: 1, n: 2, inner: 2 }, &[1, 2, 3, 4], &[-1], &mut out, Negative::Wrap)?;
-/// assert_eq!(out, [3, 4]);
-/// # Ok::<(), gradus_numerics::scatter::IndexError>(())
-/// ```
-pub fn select_rows<T: Copy + Send + Sync>(
-    l: Lanes,
-    src: &[T],
-    index: &[i64],
-    out: &mut [T],
-    negative: Negative,
-) -> Result<(), IndexError> {
-    debug_assert!(src.len() == l.len() && out.len() == l.outer * index.len() * l.inner);
-    check(index, l.n, negative)?;
-    if out.is_empty() {
-        return Ok(());
-    }
-    let at = |p: usize| {
-        let from = p / index.len() * l.n + resolve(index[p % index.len()], l.n);
-        &src[from * l.inner..][..l.inner]
-    };
-    let rows = l.outer * index.len();
-    let (together, parallel) = ((PARALLEL_WORK / l.inner).max(1), out.len() >= 4 * PARALLEL_WORK && l.inner >= 16);
-    let stream = size_of_val(out) >= copy::STREAM_BYTES;
-    for_chunks(out, together * l.inner, 1, parallel, |(t, out)| {
-        let first = t * together;
-        for (p, out) in (first..).zip(out.chunks_mut(l.inner)) {
-            // Rows are anywhere: the next one is asked for while this one is copied.
-            copy::row(at(p), if p + 1 < rows { at(p + 1) } else { &[] }, out, stream);
-        }
-        copy::seen();
-    });
-    Ok(())
-}
-
 mod copy;
 mod one_hot;
+mod rows;
 #[cfg(test)]
 mod tests;
+
+pub use rows::{index_rows, select_rows};

@@ -6,11 +6,12 @@
 use crate::element::Order;
 use crate::lanes::{Lanes, PARALLEL_WORK};
 use crate::tasks::{Shared, for_chunks, for_tasks};
+use items::{Item, Items};
+pub(crate) use items::{all, sorted};
 use rayon::prelude::*;
 
-/// An element's sort key and position: sorting these is stable whatever the algorithm, and
-/// compares integers side by side instead of following positions to floats.
-type Item = (u64, u32);
+mod items;
+pub(crate) mod packed;
 
 /// Lanes that lie side by side and are copied out together: a line of the cache has as many.
 const WIDE: usize = 16;
@@ -23,7 +24,7 @@ fn for_lanes<T: Order>(
     x: &[T],
     out: &mut [i64],
     work: usize,
-    lane: impl Fn(&[T], &mut Vec<Item>, &mut [i64]) + Sync + Send,
+    lane: impl Fn(&[T], &mut Items, &mut [i64]) + Sync + Send,
 ) {
     assert!(x.len() == l.len() && out.len() == l.outer * m * l.inner, "sizes of lanes");
     // Positions are kept in 32 bits; a longer lane would need more than 64 GiB for its items.
@@ -35,7 +36,7 @@ fn for_lanes<T: Order>(
     if l.inner == 1 {
         let together = (PARALLEL_WORK / 4 / work.max(1)).max(1);
         return for_chunks(out, m * together, 1, parallel, |(t, out)| {
-            let mut items = Vec::new();
+            let mut items = Items::default();
             for (x, out) in x[t * together * l.n..].chunks_exact(l.n).zip(out.chunks_exact_mut(m)) {
                 lane(x, &mut items, out);
             }
@@ -46,7 +47,7 @@ fn for_lanes<T: Order>(
     for_tasks(l.outer * across, parallel, |t| {
         let (o, from) = (t / across, t % across * WIDE);
         let wide = WIDE.min(l.inner - from);
-        let (mut values, mut items, mut result) = (vec![x[0]; wide * l.n], Vec::new(), vec![0; m]);
+        let (mut values, mut items, mut result) = (vec![x[0]; wide * l.n], Items::default(), vec![0; m]);
         for (i, row) in x[o * l.n * l.inner..].chunks_exact(l.inner).take(l.n).enumerate() {
             row[from..from + wide].iter().enumerate().for_each(|(j, x)| values[j * l.n + i] = *x);
         }
@@ -60,45 +61,9 @@ fn for_lanes<T: Order>(
     });
 }
 
-/// The items of a lane in order of position.
-fn all<T: Order>(x: &[T], descending: bool, items: &mut Vec<Item>) {
-    let key = |x: &T| if descending { !x.key() } else { x.key() };
-    items.clear();
-    items.extend(x.iter().enumerate().map(|(i, x)| (key(x), i as u32)));
-}
-
 /// Writes the positions of items.
 fn positions(items: &[Item], out: &mut [i64]) {
     out.iter_mut().zip(items).for_each(|(o, item)| *o = i64::from(item.1));
-}
-
-/// The items, which are in order of position, in order of their keys: the same order as sorting them gives. Long lists
-/// whose keys differ in a few bytes only are dealt out by those, the last byte first.
-pub(crate) fn sorted(items: &mut Vec<Item>) -> &[Item] {
-    let n = items.len();
-    let first = items.first().map_or(0, |i| i.0);
-    let differ = items.iter().fold(0, |d, i| d | (i.0 ^ first));
-    let bytes = (0..8).filter(|b| differ >> (8 * b) & 0xff != 0);
-    if n < 256 || 2 * bytes.clone().count() > n.ilog2() as usize {
-        items.sort_unstable();
-        return items;
-    }
-    items.resize(2 * n, (0, 0));
-    let (mut from, mut to) = items.split_at_mut(n);
-    for b in bytes {
-        let digit = |i: &Item| (i.0 >> (8 * b)) as usize & 0xff;
-        let mut place = [0u32; 256];
-        from.iter().for_each(|i| place[digit(i)] += 1);
-        let mut sum = 0;
-        place.iter_mut().for_each(|p| (*p, sum) = (sum, sum + *p));
-        for i in from.iter() {
-            let at = &mut place[digit(i)];
-            to[*at as usize] = *i;
-            *at += 1;
-        }
-        (from, to) = (to, from);
-    }
-    from
 }
 
 fn sort_work(n: usize) -> usize {
@@ -115,8 +80,10 @@ fn sort_work(n: usize) -> usize {
 /// ```
 pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
     for_lanes(l, l.n, x, out, sort_work(l.n), |x, items, out| {
-        all(x, descending, items);
-        positions(sorted(items), out);
+        if !items.argsort(x, descending, out) {
+            all(x, descending, &mut items.wide);
+            positions(sorted(&mut items.wide), out);
+        }
     });
 }
 
@@ -133,6 +100,10 @@ pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
 pub fn topk<T: Order>(l: Lanes, x: &[T], k: usize, largest: bool, out: &mut [i64]) {
     debug_assert!(k <= l.n);
     for_lanes(l, k, x, out, l.n + sort_work(k), |x, items, out| {
+        if x.len() <= packed::FEW && items.argsort(x, largest, out) {
+            return;
+        }
+        let items = &mut items.wide;
         if largest {
             first(x.iter().map(|x| !x.key()), k, items);
         } else {
@@ -185,6 +156,7 @@ fn select(items: &mut [Item], rank: usize) -> i64 {
 pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
     debug_assert!(1 <= k && k <= l.n);
     for_lanes(l, 1, x, out, l.n * 4, |x, items, out| {
+        let items = &mut items.wide;
         all(x, false, items);
         out[0] = select(items, k - 1);
     });
@@ -204,6 +176,7 @@ pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
 pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
     debug_assert!(l.n > 0);
     for_lanes(l, 1, x, out, l.n * 4, |x, items, out| {
+        let items = &mut items.wide;
         all(x, false, items);
         let nans = x.iter().filter(|x| x.is_nan()).count();
         out[0] = match x.iter().position(|x| x.is_nan()) {
@@ -225,6 +198,7 @@ pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
 pub fn mode<T: Order>(l: Lanes, x: &[T], out: &mut [i64]) {
     debug_assert!(l.n > 0);
     for_lanes(l, 1, x, out, sort_work(l.n), |x, items, out| {
+        let items = &mut items.wide;
         all(x, false, items);
         items.sort_unstable();
         let value = |item: &Item| x[item.1 as usize];

@@ -1,6 +1,9 @@
-//! Distinct values and rows, non-zero positions, and histograms.
+//! Distinct values and rows, and histograms.
 
-use crate::element::{Num, Order};
+use crate::element::Order;
+use crate::lanes::PARALLEL_WORK;
+use crate::sort::packed::{self, Packing};
+use crate::tasks::{Shared, for_chunks, for_tasks};
 use std::cmp::Ordering;
 
 /// The groups of equal items in a sequence.
@@ -18,20 +21,25 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Groups the neighbours that `same` in the sequence of positions `order`.
-    fn of(order: impl ExactSizeIterator<Item = usize>, same: impl Fn(usize, usize) -> bool) -> Self {
+    /// Groups the neighbours that are the `same` in a sequence of things which have positions.
+    fn of<I: Copy>(
+        order: impl ExactSizeIterator<Item = I>,
+        same: impl Fn(I, I) -> bool,
+        position: impl Fn(I) -> usize,
+    ) -> Self {
         let mut g = Groups { inverse: vec![0; order.len()], ..Groups::default() };
         let mut previous = None;
-        for p in order {
+        for i in order {
+            let p = position(i);
             match (previous, g.counts.last_mut()) {
-                (Some(q), Some(count)) if same(q, p) => *count += 1,
+                (Some(q), Some(count)) if same(q, i) => *count += 1,
                 _ => {
                     g.first.push(p);
                     g.counts.push(1);
                 }
             }
             g.inverse[p] = g.first.len() as i64 - 1;
-            previous = Some(p);
+            previous = Some(i);
         }
         g
     }
@@ -63,64 +71,68 @@ pub fn unique_consecutive<T: Order>(x: &[T]) -> Groups {
 pub fn unique_rows<T: Order>(x: &[T], rows: usize, cols: usize) -> Groups {
     debug_assert_eq!(x.len(), rows * cols);
     if cols == 1 && rows <= u32::MAX as usize {
-        let mut items: Vec<(u64, u32)> = x.iter().zip(0..).map(|(x, i)| (x.key(), i)).collect();
-        let order = crate::sort::sorted(&mut items);
-        return Groups::of(order.iter().map(|i| i.1 as usize), |a, b| x[a] == x[b]);
+        return unique_values(x);
     }
     let row = |r: usize| &x[r * cols..][..cols];
     let compare =
         |a: &[T], b: &[T]| a.iter().zip(b).map(|(a, b)| a.order(b)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal);
     let mut order: Vec<usize> = (0..rows).collect();
     order.sort_by(|&a, &b| compare(row(a), row(b)));
-    Groups::of(order.into_iter(), |a, b| row(a) == row(b))
+    Groups::of(order.into_iter(), |a, b| row(a) == row(b), |p| p)
+}
+
+/// The distinct values of a sequence whose positions fit into 32 bits.
+fn unique_values<T: Order>(x: &[T]) -> Groups {
+    let keys = x.iter().fold((u64::MAX, 0), |(a, b), x| (x.key().min(a), x.key().max(b)));
+    let range = keys.1.saturating_sub(keys.0);
+    if x.len() >= 64 && range / 4 <= x.len() as u64 && !x.iter().any(|x| x.is_nan()) {
+        return counted(x, keys.0, range as usize + 1);
+    }
+    match Packing::of(x, false) {
+        Some(how) if x.len() >= PARALLEL_WORK => {
+            let mut room = crate::scratch::take(4 * x.len());
+            packed::sorted_all(x, how, &mut room, |items| {
+                let nan = |p: usize| x[p].is_nan();
+                let same = |a: u64, b: u64| how.key(a) == how.key(b) && !nan(how.position(a));
+                Groups::of(items.iter().copied(), same, |item| how.position(item))
+            })
+        }
+        _ => {
+            let mut items = vec![];
+            crate::sort::all(x, false, &mut items);
+            let order = crate::sort::sorted(&mut items);
+            Groups::of(order.iter().map(|i| i.1 as usize), |a, b| x[a] == x[b], |p| p)
+        }
+    }
+}
+
+/// The distinct values of a sequence whose keys are `least` and the next few: they are counted.
+fn counted<T: Order>(x: &[T], least: u64, range: usize) -> Groups {
+    let place = |x: &T| (x.key() - least) as usize;
+    // The first position of each key, and how often it occurs.
+    let mut table = vec![(u32::MAX, 0u32); range];
+    for (x, p) in x.iter().zip(0u32..) {
+        let entry = &mut table[place(x)];
+        *entry = (entry.0.min(p), entry.1 + 1);
+    }
+    let mut g = Groups::default();
+    for entry in table.iter_mut().filter(|e| e.1 > 0) {
+        g.first.push(entry.0 as usize);
+        g.counts.push(i64::from(entry.1));
+        entry.0 = g.counts.len() as u32 - 1;
+    }
+    g.inverse = vec![0; x.len()];
+    let part = PARALLEL_WORK / 4;
+    for_chunks(&mut g.inverse, part, 1, x.len() >= PARALLEL_WORK, |(c, inverse)| {
+        inverse.iter_mut().zip(&x[c * part..]).for_each(|(i, x)| *i = i64::from(table[place(x)].0));
+    });
+    g
 }
 
 /// The distinct neighbouring rows of a `rows` by `cols` matrix.
 pub fn unique_consecutive_rows<T: Order>(x: &[T], rows: usize, cols: usize) -> Groups {
     debug_assert_eq!(x.len(), rows * cols);
-    Groups::of(0..rows, |a, b| x[a * cols..][..cols] == x[b * cols..][..cols])
-}
-
-/// The flat positions of the elements that are not zero (NaN is not zero).
-pub fn nonzero_flat<T: Num>(x: &[T]) -> Vec<i64> {
-    // Every position is written, and written over unless its element counts: nobody can guess a mask's branches.
-    let count = x.iter().filter(|x| **x != T::ZERO).count();
-    let (mut out, mut at) = (vec![0; count + 1], 0);
-    for (p, x) in x.iter().enumerate() {
-        out[at] = p as i64;
-        at += (*x != T::ZERO) as usize;
-    }
-    out.truncate(count);
-    out
-}
-
-/// The coordinates of the elements that are not zero, one row of `shape.len()` per element.
-///
-/// ```
-/// use gradus_numerics::unique::nonzero;
-/// assert_eq!(nonzero(&[0, 7, 0, 8], &[2, 2]), [0, 1, 1, 1]);
-/// ```
-pub fn nonzero<T: Num>(x: &[T], shape: &[usize]) -> Vec<i64> {
-    let flat = nonzero_flat(x);
-    let mut out = vec![0; flat.len() * shape.len()];
-    let Some((&n, outer)) = shape.split_last() else { return out };
-    // Divided once a line, not once an element.
-    let (mut start, mut at) = (0, vec![0; outer.len()]);
-    for (p, row) in flat.into_iter().zip(out.chunks_exact_mut(shape.len())) {
-        if p - start >= n as i64 {
-            let mut line = p / n as i64;
-            start = line * n as i64;
-            for (a, &n) in at.iter_mut().zip(outer).rev() {
-                *a = line % n as i64;
-                line /= n as i64;
-            }
-        }
-        if let Some((last, front)) = row.split_last_mut() {
-            front.copy_from_slice(&at);
-            *last = p - start;
-        }
-    }
-    out
+    Groups::of(0..rows, |a, b| x[a * cols..][..cols] == x[b * cols..][..cols], |p| p)
 }
 
 /// How many elements fall into each of `bins` equal parts of `[min, max]`; the last is closed.
@@ -168,8 +180,45 @@ pub fn histc<T: Order>(x: &[T], bins: usize, min: f64, max: f64) -> Option<Vec<f
 /// ```
 pub fn bincount(x: &[i64], min_len: usize) -> Result<Vec<i64>, usize> {
     let mut out = vec![0; bins(x, min_len)?];
-    x.iter().for_each(|&x| out[x as usize] += 1);
+    count_into(x, &mut out);
     Ok(out)
+}
+
+/// Counts how often each position of `out`, which starts with zeros, occurs. Others must not.
+pub fn count_into(x: &[i64], out: &mut [i64]) {
+    let pieces = 8;
+    if x.len() < PARALLEL_WORK || out.len() > x.len() / 16 {
+        return x.iter().for_each(|&x| out[x as usize] += 1);
+    }
+    // Counts of pieces, each with two of every counter: an element need not wait for its equal before it.
+    let (n, piece) = (out.len(), x.len().div_ceil(pieces));
+    let mut counts = vec![0u32; 2 * pieces * n];
+    for_chunks(&mut counts, 2 * n, 1, true, |(c, counts)| {
+        let (even, odd) = counts.split_at_mut(n);
+        let (pairs, rest) = x[(c * piece).min(x.len())..((c + 1) * piece).min(x.len())].as_chunks::<2>();
+        for pair in pairs {
+            even[pair[0] as usize] += 1;
+            odd[pair[1] as usize] += 1;
+        }
+        rest.iter().for_each(|&x| even[x as usize] += 1);
+    });
+    for counts in counts.chunks_exact(n) {
+        out.iter_mut().zip(counts).for_each(|(o, c)| *o += i64::from(*c));
+    }
+}
+
+/// The least and the greatest of some integers; `(0, -1)` of none.
+pub fn extent(x: &[i64]) -> (i64, i64) {
+    let Some(&first) = x.first() else { return (0, -1) };
+    let part = x.len().div_ceil(8).max(PARALLEL_WORK / 4);
+    let mut found = [(first, first); 8];
+    let shared = Shared::new(&mut found);
+    for_tasks(x.len().div_ceil(part), x.len() >= PARALLEL_WORK, |t| {
+        let some = &x[t * part..x.len().min((t + 1) * part)];
+        // SAFETY: there are at most eight parts, and each writes its own.
+        unsafe { *shared.ptr().add(t) = some.iter().fold((first, first), |(a, b), &x| (a.min(x), b.max(x))) };
+    });
+    found.iter().fold((first, first), |(a, b), x| (a.min(x.0), b.max(x.1)))
 }
 
 /// As [`bincount`], adding up the element's weight instead of one.
@@ -180,9 +229,9 @@ pub fn bincount_weighted(x: &[i64], weights: &[f64], min_len: usize) -> Result<V
 }
 
 fn bins(x: &[i64], min_len: usize) -> Result<usize, usize> {
-    match x.iter().position(|&x| x < 0) {
-        Some(p) => Err(p),
-        None => Ok(x.iter().max().map_or(0, |&m| m as usize + 1).max(min_len)),
+    match extent(x) {
+        (0.., most) => Ok(((most + 1) as usize).max(min_len)),
+        _ => Err(x.iter().position(|&x| x < 0).unwrap_or(0)),
     }
 }
 

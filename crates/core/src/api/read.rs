@@ -102,6 +102,27 @@ impl Tensor {
         }))
     }
 
+    /// Calls `f` with all elements in row-major order, where they lie if that is memory of the host. `T` is the type of
+    /// the tensor.
+    #[track_caller]
+    pub(crate) fn with_elements<T: Element, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
+        if self.dtype() != T::DTYPE {
+            return Err(Tensor::bug(format!("{} read as {}", self.dtype(), T::DTYPE)));
+        }
+        if self.numel() == 0 {
+            return Ok(f(&[]));
+        }
+        let v = self.contiguous_value()?;
+        match v.buffer.device().backend().host_ptr(&v.buffer) {
+            None => Ok(f(&self.to_vec::<T>()?)),
+            Some(p) => {
+                let first = p.cast::<T>().wrapping_offset(v.view.offset);
+                // SAFETY: the value, held here, has so many elements of this type, and its content is final.
+                Ok(f(unsafe { std::slice::from_raw_parts(first, self.numel()) }))
+            }
+        }
+    }
+
     /// The only element.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {

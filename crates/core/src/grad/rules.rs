@@ -254,6 +254,19 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
 
 fn scatter(axis: i64, mode: ScatterMode, g: &Tensor, y: &Tensor, x: &[Tensor]) -> Result<Parts> {
     let [base, index, src] = x else { return Ok(Parts::new()) };
+    if index.shape() != src.shape() {
+        // Whole rows.
+        let a = axis as usize;
+        let at = index.expand_to(&base.shape().with(a, index.numel()));
+        return match mode {
+            ScatterMode::Assign => {
+                let rest = g.scatter_rows(mode, a, index, &g.scalar_like(0.0));
+                Ok(Parts::from_iter([Some(rest), None, Some(g.gather(axis, &at)?)]))
+            }
+            ScatterMode::Add => Ok(Parts::from_iter([Some(g.clone()), None, Some(g.gather(axis, &at)?)])),
+            ScatterMode::Mul | ScatterMode::Min | ScatterMode::Max => Err(no_gradient(y, "")),
+        };
+    }
     let three = |base: Tensor, src: Tensor| Ok(Parts::from_iter([Some(base), None, Some(src)]));
     match mode {
         ScatterMode::Assign => three(g.scatter(axis, index, &src.zeros_like())?, g.gather(axis, index)?),

@@ -36,7 +36,8 @@ pub enum HostOp {
         /// Largest first.
         largest: bool,
     },
-    /// (base, index, src): base with `src` combined in at `index` along an axis, in index order.
+    /// (base, index, src): base with `src` combined in at `index` along an axis, in index order. Where the index has one
+    /// element along all other axes, it says where whole rows go; then the source may be one number for all of them.
     Scatter {
         /// Along this axis.
         axis: usize,

@@ -48,11 +48,3 @@ pub(super) fn seen() {
         std::arch::x86_64::_mm_sfence()
     };
 }
-
-/// A copy that threads share where it is long.
-pub fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T]) {
-    assert_eq!(from.len(), to.len(), "as many elements as there is room for");
-    let some = ((1 << 16) / size_of::<T>().max(1)).max(1);
-    let parallel = size_of_val(from) >= 1 << 18;
-    crate::tasks::for_chunks(to, some, 1, parallel, |(i, to)| to.copy_from_slice(&from[i * some..][..to.len()]));
-}

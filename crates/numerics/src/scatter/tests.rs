@@ -1,4 +1,5 @@
 use super::*;
+use crate::Lanes;
 use crate::testing::{Random, bits, same_on_any_threads};
 use proptest::prelude::*;
 
@@ -59,7 +60,7 @@ proptest! {
         }
         let mut dst = before.clone();
         let source = Source { data: &src, offset: 2, strides: &strides };
-        scatter(&mut dst, &shape, axis, &index, &index_shape, source, MODES[mode], Negative::Wrap).unwrap();
+        scatter(None, &mut dst, &shape, axis, &index, &index_shape, source, MODES[mode], Negative::Wrap).unwrap();
         prop_assert!(same(&dst, &expected), "{:?} {:?}", dst, expected);
 
         let mut out = vec![0.0; count];
@@ -84,7 +85,7 @@ proptest! {
             }
         }
         let mut dst = before.clone();
-        index_rows(l, &mut dst, &index, &src, MODES[mode], Negative::Reject).unwrap();
+        index_rows(None, l, &mut dst, &index, &src, MODES[mode], Negative::Reject).unwrap();
         prop_assert_eq!(dst, expected);
         let mut out = vec![0.0; src.len()];
         select_rows(l, &before, &index, &mut out, Negative::Reject).unwrap();
@@ -96,11 +97,11 @@ proptest! {
 fn bad_indices_are_named_and_nothing_is_written() {
     let mut dst = [1.0; 3];
     let src = Source { data: &[5.0, 5.0], offset: 0, strides: &[1] };
-    let e = scatter(&mut dst, &[3], 0, &[0, 3], &[2], src, Mode::Add, Negative::Wrap).unwrap_err();
+    let e = scatter(None, &mut dst, &[3], 0, &[0, 3], &[2], src, Mode::Add, Negative::Wrap).unwrap_err();
     assert_eq!(e, IndexError { position: 1, index: 3, size: 3 });
     assert_eq!(e.to_string(), "index 3 at position 1 is out of range for size 3");
-    assert!(scatter(&mut dst, &[3], 0, &[0, -1], &[2], src, Mode::Add, Negative::Reject).is_err());
-    assert!(index_rows(Lanes::rows(1, 3), &mut dst, &[-4], &[1.0], Mode::Add, Negative::Wrap).is_err());
+    assert!(scatter(None, &mut dst, &[3], 0, &[0, -1], &[2], src, Mode::Add, Negative::Reject).is_err());
+    assert!(index_rows(None, Lanes::rows(1, 3), &mut dst, &[-4], &[1.0], Mode::Add, Negative::Wrap).is_err());
     assert!(select_rows(Lanes::rows(1, 0), &[] as &[f32], &[0], &mut [0.0], Negative::Wrap).is_err());
     assert!(gather(&[1], &[1], 0, &[i64::MIN], &[1], &mut [0], Negative::Wrap).is_err());
     assert_eq!(dst, [1.0; 3]);
@@ -118,10 +119,10 @@ fn threads_do_not_change_a_bit() {
     same_on_any_threads(|| {
         let mut dst = vec![0.0; rows * inner];
         let l = Lanes { outer: 1, n: rows, inner };
-        index_rows(l, &mut dst, &index, &src, Mode::Add, Negative::Reject).unwrap();
+        index_rows(None, l, &mut dst, &index, &src, Mode::Add, Negative::Reject).unwrap();
         let mut other = vec![0.0; many.len()];
         let source = Source { data: &values, offset: 0, strides: &[1000, 20, 1] };
-        scatter(&mut other, &shape, 1, &many, &shape, source, Mode::Add, Negative::Reject).unwrap();
+        scatter(None, &mut other, &shape, 1, &many, &shape, source, Mode::Add, Negative::Reject).unwrap();
         (bits(&dst), bits(&other))
     });
 }
@@ -133,7 +134,7 @@ fn large_row_updates_match_small_ones() {
     let index: Vec<i64> = (0..4000).map(|_| r.below(1000) as i64).collect();
     let src = r.f32s(2 * 4000 * 32);
     let mut dst = vec![0.0; l.len()];
-    index_rows(l, &mut dst, &index, &src, Mode::Add, Negative::Reject).unwrap();
+    index_rows(None, l, &mut dst, &index, &src, Mode::Add, Negative::Reject).unwrap();
     let mut expected = vec![0.0; l.len()];
     for o in 0..2 {
         for (i, ix) in index.iter().enumerate() {
@@ -160,5 +161,69 @@ fn large_selections_written_past_the_caches() {
             assert_eq!(row, &src[i as usize * inner..][..inner]);
         }
         assert!(before.iter().chain(after.iter()).all(|&x| x == -1.0));
+    }
+}
+
+#[test]
+fn one_number_and_a_base() {
+    let base: Vec<f32> = (0..24).map(|x| x as f32).collect();
+    for (outer, n, inner) in [(1, 4, 6), (2, 4, 3), (12, 2, 1), (1, 24, 1)] {
+        let l = Lanes { outer, n, inner };
+        let mut out = vec![f32::NAN; 24];
+        index_rows(Some(&base), l, &mut out, &[1, 0, 1], &[2.0], Mode::Add, Negative::Reject).unwrap();
+        for (p, (o, b)) in out.iter().zip(&base).enumerate() {
+            let times = [1.0, 2.0].get(p / inner % n).copied().unwrap_or(0.0);
+            assert_eq!(*o, b + 2.0 * times, "{l:?} at {p}");
+        }
+        index_rows(Some(&base), l, &mut out, &[1], &[-1.0], Mode::Assign, Negative::Reject).unwrap();
+        let expected = |p: usize| if p / inner % n == 1 { -1.0 } else { base[p] };
+        assert!(out.iter().enumerate().all(|(p, o)| *o == expected(p)), "{l:?}");
+    }
+    let (mut out, src) = (vec![0.0; 24], Source { data: &[1.0f32, 2.0], offset: 0, strides: &[1, 1] });
+    scatter(Some(&base), &mut out, &[4, 6], 1, &[5, 0], &[2, 1], src, Mode::Assign, Negative::Reject).unwrap();
+    assert_eq!((out[5], out[6], out[7]), (1.0, 2.0, 7.0));
+}
+
+#[test]
+fn large_scatters_do_not_depend_on_threads() {
+    let mut r = Random(11);
+    let shape = [200, 3, 301];
+    let n: usize = shape.iter().product();
+    let (base, data) = (r.f32s(n), r.f32s(n));
+    let strides = row_major_strides(&shape);
+    for axis in 0..3 {
+        let index: Vec<i64> = (0..n).map(|_| r.below(shape[axis]) as i64).collect();
+        let mut expected = base.clone();
+        for (p, &i) in index.iter().enumerate() {
+            let mut c = coordinates(p, &shape);
+            c[axis] = i as usize;
+            expected[position(&c, &shape)] += data[p];
+        }
+        let run = |index: &[i64]| {
+            let mut out = vec![0.0; n];
+            let src = Source { data: &data, offset: 0, strides: &strides };
+            let done = scatter(Some(&base), &mut out, &shape, axis, index, &shape, src, Mode::Add, Negative::Reject);
+            done.map(|()| out)
+        };
+        same_on_any_threads(|| bits(&run(&index).unwrap()));
+        assert!(bits(&run(&index).unwrap()) == bits(&expected));
+        let mut wrong = index.clone();
+        (wrong[n / 2], wrong[n - 1]) = (-1, 1000);
+        let e = run(&wrong).unwrap_err();
+        assert_eq!((e.position, e.index, e.size), (n / 2, -1, shape[axis]));
+    }
+}
+
+#[test]
+fn short_rows_are_selected() {
+    let mut r = Random(5);
+    for inner in 1..10 {
+        let l = Lanes { outer: 3, n: 50, inner };
+        let x: Vec<usize> = (0..l.len()).collect();
+        let index: Vec<i64> = (0..9000).map(|_| r.below(50) as i64).collect();
+        let mut out = vec![0; 3 * 9000 * inner];
+        select_rows(l, &x, &index, &mut out, Negative::Reject).unwrap();
+        let expected = |p: usize| (p / inner / 9000 * 50 + index[p / inner % 9000] as usize) * inner + p % inner;
+        assert!(out.iter().enumerate().all(|(p, o)| *o == expected(p)));
     }
 }

@@ -162,3 +162,32 @@ fn dealing_out_is_sorting() {
         assert_eq!(super::sorted(&mut items), want, "{n} {mask:x}");
     }
 }
+
+#[test]
+fn every_length_sorts_as_comparing_does() {
+    let mut r = Random(13);
+    for n in (0..40).chain([63, 64, 65, 255, 300, 1003, 9000, 70_000, 300_000]) {
+        let floats = r.f32s(n);
+        let ties: Vec<i64> = (0..n).map(|_| r.below(7) as i64 - 3).collect();
+        let wide: Vec<i64> = (0..n).map(|_| (r.below(1 << 30) << 30) as i64).collect();
+        let doubles: Vec<f64> = r.f32s(n).iter().map(|&x| f64::from(x).exp()).collect();
+        let nans: Vec<f32> = floats.iter().enumerate().map(|(i, x)| if i % 5 == 0 { f32::NAN } else { *x }).collect();
+        fn check<T: Order>(x: &[T]) {
+            for descending in [false, true] {
+                let mut expected: Vec<i64> = (0..x.len() as i64).collect();
+                expected.sort_by(|&a, &b| {
+                    let order = x[a as usize].order(&x[b as usize]);
+                    if descending { order.reverse() } else { order }
+                });
+                let mut out = vec![0; x.len()];
+                argsort(Lanes::rows(1, x.len()), x, descending, &mut out);
+                assert!(out == expected, "{} elements, descending: {descending}", x.len());
+            }
+        }
+        check(&floats);
+        check(&ties);
+        check(&wide);
+        check(&doubles);
+        check(&nans);
+    }
+}

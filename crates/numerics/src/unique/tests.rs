@@ -33,19 +33,6 @@ proptest! {
         prop_assert_eq!(&rebuilt, &x);
         prop_assert!(g.inverse.iter().zip(&x).all(|(i, x)| values[*i as usize] == *x));
     }
-
-    #[test]
-    fn coordinates_of_nonzeros_match(seed: u64, a in 0usize..4, b in 0usize..4, c in 1usize..4) {
-        let mut r = Random(seed);
-        let x: Vec<i32> = (0..a * b * c).map(|_| r.below(2) as i32).collect();
-        let mut expected = Vec::new();
-        for (i, j, k) in (0..a).flat_map(|i| (0..b).flat_map(move |j| (0..c).map(move |k| (i, j, k)))) {
-            if x[(i * b + j) * c + k] != 0 {
-                expected.extend([i as i64, j as i64, k as i64]);
-            }
-        }
-        prop_assert_eq!(nonzero(&x, &[a, b, c]), expected);
-    }
 }
 
 #[test]
@@ -53,12 +40,6 @@ fn every_nan_is_its_own() {
     let x = [f32::NAN, 1.0, f32::NAN, 1.0];
     let g = unique(&x);
     assert_eq!((g.counts, g.inverse), (vec![2, 1, 1], vec![1, 0, 2, 0]));
-}
-
-#[test]
-fn a_scalar_has_no_coordinates() {
-    assert_eq!(nonzero(&[1.0], &[]), []);
-    assert_eq!(nonzero_flat(&[0.0, f32::NAN, -0.0, 2.0]), [1, 3]);
 }
 
 #[test]
@@ -78,4 +59,26 @@ fn counts() {
     assert_eq!(bincount(&[], 3), Ok(vec![0, 0, 0]));
     assert_eq!(bincount(&[2, -1], 0), Err(1));
     assert_eq!(bincount_weighted(&[1, 0, 1], &[0.5, 1.0, 2.0], 3), Ok(vec![1.0, 2.5, 0.0]));
+}
+
+#[test]
+fn many_values_are_found_by_all_ways() {
+    let mut r = Random(17);
+    for (n, below) in [(1000, 10), (100_000, 500), (100_000, 1 << 40), (70_000, 1 << 20)] {
+        let x: Vec<i64> = (0..n).map(|_| r.below(below) as i64 - 100).collect();
+        let mut expected = x.clone();
+        expected.sort();
+        expected.dedup();
+        let g = unique(&x);
+        assert!(g.values(&x) == expected);
+        assert!(x.iter().zip(&g.inverse).all(|(x, &i)| expected[i as usize] == *x));
+        assert!(g.first.iter().zip(&expected).all(|(&p, e)| x[..p].iter().all(|x| x != e) || p > 5000));
+        let mut counts = vec![0; expected.len()];
+        g.inverse.iter().for_each(|&i| counts[i as usize] += 1);
+        assert!(g.counts == counts);
+        assert!(extent(&x) == (expected[0], expected[expected.len() - 1]));
+    }
+    let x: Vec<i64> = (0..100_000).map(|_| r.below(300) as i64).collect();
+    let counts = bincount(&x, 0).unwrap();
+    assert!((0..300).all(|v| counts[v] == x.iter().filter(|&&x| x == v as i64).count() as i64));
 }

@@ -98,6 +98,22 @@ impl Tensor {
         Ok(Tensor::from_value(Value { buffer, view }, dtype, at))
     }
 
+    /// Numbers that `fill` writes, on the host; it has to write all of them.
+    #[track_caller]
+    pub(crate) fn filled<T: Element>(shape: Shape, fill: impl FnOnce(&mut [T])) -> Result<Tensor> {
+        let at = Location::caller();
+        replay::spoil("it takes numbers from the host", at);
+        let n = shape.numel();
+        let buffer = Buffer::alloc(Device::cpu(), n * size_of::<T>()).map_err(|e| e.at(at))?;
+        let Some(p) = Device::cpu().backend().host_ptr(&buffer) else {
+            return Err(Tensor::bug("the host's memory is not the host's"));
+        };
+        // SAFETY: the buffer is new, that large, and aligned to a line; elements are plain numbers.
+        fill(unsafe { std::slice::from_raw_parts_mut(p.cast::<T>(), n) });
+        let view = View::contiguous(&shape);
+        Ok(Tensor::from_value(Value { buffer, view }, T::DTYPE, at))
+    }
+
     /// Elements of a slice in a shape.
     ///
     /// ```

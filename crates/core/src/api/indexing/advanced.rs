@@ -2,6 +2,7 @@
 
 use crate::api::{broadcast_all, same_device};
 use crate::{DType, Error, ErrorKind, Result, Scalar, Shape, Tensor};
+use gradus_numerics::unique;
 
 /// A tensor with the axes that are looked up side by side as one, and where each lookup lands on it.
 struct Joined {
@@ -44,12 +45,17 @@ impl Tensor {
             return Ok(joined.map(|j| Joined { order: Some(order), ..j }));
         }
         let extents: Vec<usize> = at.iter().map(|&a| self.dims()[a]).collect();
+        let mut plain = true;
         for ((t, &a), &n) in given.iter().zip(&at).zip(&extents) {
-            self.check_known(op, t, a, n)?;
+            plain &= self.check_known(op, t, a, n)?;
         }
-        let many = given.len() > 1;
+        let many = given.len() > 1 && !plain;
         let mut index: Option<Tensor> = None;
         for (t, &n) in given.iter().zip(&extents) {
+            if plain {
+                index = Some(index.map_or_else(|| t.clone(), |sum| &sum * n as i64 + t));
+                continue;
+            }
             let i = wrapped(t, n);
             // A place out of range in one axis must not become a place in range of the joined one.
             let zero = Tensor::constant(Scalar::I(0), DType::I64, i.device());
@@ -75,15 +81,22 @@ impl Tensor {
         Ok(Some(Joined { rows: self.reshape_to(&rows), axis: first, index, shape, order: None }))
     }
 
-    /// Reports a place out of range now, with its axis, if the index tensor is known already.
+    /// Reports a place out of range now, with its axis, if the index tensor is known already. Whether it is known that none
+    /// is, and that none counts from the end.
     #[track_caller]
-    fn check_known(&self, op: &str, index: &Tensor, axis: usize, n: usize) -> Result<()> {
+    fn check_known(&self, op: &str, index: &Tensor, axis: usize, n: usize) -> Result<bool> {
         if !index.is_realized() {
-            return Ok(());
+            return Ok(false);
         }
-        match index.to_vec::<i64>()?.iter().find(|&&i| i < -(n as i64) || i >= n as i64) {
-            None => Ok(()),
-            Some(&i) => {
+        let (low, high) = (-(n as i64), n as i64);
+        let found = index.with_elements::<i64, _>(|x| match unique::extent(x) {
+            (least, most) if least < low || most >= high => Err(x.iter().copied().find(|&i| i < low || i >= high)),
+            (least, _) => Ok(least >= 0),
+        })?;
+        match found {
+            Ok(plain) => Ok(plain),
+            Err(i) => {
+                let i = i.unwrap_or(high);
                 let why = format!(" (axis {axis} of {})", self.shape());
                 Err(Error::new(op, ErrorKind::Index { index: i, size: n, why }).operand(self).operand(index))
             }

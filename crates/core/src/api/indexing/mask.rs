@@ -5,6 +5,7 @@ use crate::{
     DType, Error, ErrorKind, Result, Shape, Tensor,
     op::{HostOp, Op},
 };
+use gradus_numerics::mask::Mask;
 
 impl Tensor {
     #[track_caller]
@@ -43,10 +44,12 @@ impl Tensor {
         mask.is_mask("masked_select")?;
         same_device("masked_select", &[self, mask])?;
         let shape = broadcast_all("masked_select", &[self, mask])?;
-        let bits = mask.expand_to(&shape).to_vec::<bool>()?;
-        let at: Vec<i64> = (0i64..).zip(&bits).filter(|(_, b)| **b).map(|(i, _)| i).collect();
-        let n = at.len();
-        self.expand_to(&shape).take(&Tensor::from_vec(at, [n])?.to(&self.device()))
+        let x = self.expand_to(&shape);
+        let at = mask.expand_to(&shape).with_elements(|bits| {
+            let mask = Mask::new(bits);
+            Tensor::filled(Shape::from(mask.count()), |at| mask.positions(at))
+        })??;
+        x.ravel().gather(0, &at.to(&self.device()))
     }
 
     /// A copy with the elements of `source`, in order, where the mask (broadcast) is true.
@@ -61,7 +64,7 @@ impl Tensor {
         same_device("masked_scatter", &[self, mask, source])?;
         let shape = broadcast_all("masked_scatter", &[self, mask])?;
         let (x, mask) = (self.expand_to(&shape), mask.expand_to(&shape));
-        let wanted = mask.to_vec::<bool>()?.iter().filter(|&&b| b).count();
+        let wanted = mask.with_elements(|bits| Mask::new(bits).count())?;
         if wanted > source.numel() {
             let why = format!("the mask is true at {wanted} places, the source has {} elements", source.numel());
             let e = Error::shape("masked_scatter", &[self.shape(), mask.shape(), source.shape()], why);
@@ -83,24 +86,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
-        let (rows, flat) = self.nonzero_rows(None)?;
-        Tensor::from_vec(flat, [rows, self.rank()]).map(|t| t.to(&self.device()))
-    }
-
-    /// Number of positions, and their coordinates row by row; at most `limit` of them.
-    #[track_caller]
-    fn nonzero_rows(&self, limit: Option<usize>) -> Result<(usize, Vec<i64>)> {
-        let bits = self.bool().to_vec::<bool>()?;
-        let strides = self.shape().strides();
-        let mut flat = vec![];
-        let mut rows = 0;
-        let hits = bits.iter().enumerate().filter(|(_, b)| **b).take(limit.unwrap_or(usize::MAX));
-        for (i, _) in hits {
-            rows += 1;
-            let place = |(&s, &n): (&isize, &usize)| ((i / s as usize) % n) as i64;
-            flat.extend(strides.iter().zip(self.dims()).map(place));
-        }
-        Ok((rows, flat))
+        let rows = self.bool().with_elements(|bits| {
+            let mask = Mask::new(bits);
+            Tensor::filled(Shape::from([mask.count(), self.rank()]), |rows| mask.coordinates(self.shape(), rows))
+        })?;
+        rows.map(|t| t.to(&self.device()))
     }
 
     /// As [`Tensor::nonzero`], one vector an axis: an index for [`Tensor::index`].
@@ -121,12 +111,16 @@ impl Tensor {
     /// The first `size` positions that are not zero, one row each; rows that are missing hold `fill`.
     #[track_caller]
     pub fn nonzero_static(&self, size: usize, fill: i64) -> Result<Tensor> {
-        let (_, mut flat) = self.nonzero_rows(Some(size))?;
-        let Some(total) = size.checked_mul(self.rank()).filter(|&n| n < isize::MAX as usize / 16) else {
+        if size.checked_mul(self.rank()).is_none_or(|n| n >= isize::MAX as usize / 16) {
             return Err(Error::new("nonzero_static", ErrorKind::Alloc { bytes: size as u128 * 8 }));
-        };
-        flat.resize(total, fill);
-        Tensor::from_vec(flat, [size, self.rank()]).map(|t| t.to(&self.device()))
+        }
+        let rows = self.bool().with_elements(|bits| {
+            Tensor::filled(Shape::from([size, self.rank()]), |rows| {
+                rows.fill(fill);
+                Mask::new(bits).coordinates(self.shape(), rows);
+            })
+        })?;
+        rows.map(|t| t.to(&self.device()))
     }
 
     /// A new last axis with a one at the class and zeros elsewhere, as i64; `None` reads the largest class.

@@ -3,7 +3,7 @@
 use crate::api::{advanced::wrapped, axis, same_device};
 use crate::{
     DType, Error, Result, Scalar, Shape, Tensor,
-    op::{HostOp, Op},
+    op::{HostOp, Op, ScatterMode},
 };
 
 impl Tensor {
@@ -89,6 +89,21 @@ impl Tensor {
         self.scatter_add(a as i64, &places, &scaled)
     }
 
+    /// A copy with rows combined in at the places `index` of an axis, a vector of i64. The source is of the shape of all
+    /// these rows, or one number.
+    #[track_caller]
+    pub(crate) fn scatter_rows(&self, mode: ScatterMode, a: usize, index: &Tensor, source: &Tensor) -> Tensor {
+        let along: Shape = (0..self.rank()).map(|d| if d == a { index.numel() } else { 1 }).collect();
+        let source = match (source.rank(), index.numel()) {
+            // One place and one number would be one element.
+            (0, 1) => source.expand_to(&self.shape().with(a, 1)),
+            (0, _) => source.reshape_to(&vec![1; self.rank()].into()),
+            _ => source.resolve(),
+        };
+        let op = Op::Host(HostOp::Scatter { axis: a, mode });
+        self.make(op, &[self, &index.reshape_to(&along), &source], self.shape().clone(), self.dtype())
+    }
+
     /// A copy with `source` written at the places `index` of an axis; the last of several stays.
     #[track_caller]
     pub fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -97,7 +112,8 @@ impl Tensor {
             return Ok(self.ravel().index_copy(0, index, &source.atleast_1d())?.reshape_to(self.shape()));
         }
         let source = self.row_source("index_copy", a, index, source)?;
-        self.scatter(a as i64, &self.row_index("index_copy", a, index)?, &source)
+        self.row_index("index_copy", a, index)?;
+        Ok(self.scatter_rows(ScatterMode::Assign, a, &index.as_index("index_copy")?, &source))
     }
 
     /// A copy with one number at the places `index` of an axis. Negative places count from the end.
@@ -113,8 +129,9 @@ impl Tensor {
             return Ok(self.ravel().index_fill(0, index, &value)?.reshape_to(self.shape()));
         }
         let index = wrapped(&index.as_index("index_fill")?, self.dims()[a]);
-        let index = self.row_index("index_fill", a, &index)?;
-        self.scatter(a as i64, &index, &value.expand_to(index.shape()))
+        self.row_index("index_fill", a, &index)?;
+        same_device("index_fill", &[self, &value])?;
+        Ok(self.scatter_rows(ScatterMode::Assign, a, &index, &value))
     }
 
     /// A copy with one number at `index` along `dim`.

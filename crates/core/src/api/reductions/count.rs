@@ -1,7 +1,7 @@
 //! Distinct elements and counts. Their sizes depend on the data, so these read it.
 
 use crate::api::{axis, same_device};
-use crate::{DType, Error, ErrorKind, Result, Shape, Tensor};
+use crate::{DType, Device, Error, ErrorKind, Result, Shape, Tensor};
 use gradus_numerics::unique::{self, Groups};
 use smallvec::SmallVec;
 
@@ -28,13 +28,18 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unique(&self, dim: Option<i64>) -> Result<Unique> {
-        self.distinct("unique", dim, unique::unique_rows, unique::unique_rows)
+        self.distinct("unique", dim, unique::unique_rows, unique::unique_rows, unique::unique_rows)
     }
 
     /// As [`Tensor::unique`], where only neighbours count as repetitions, and the order stays.
     #[track_caller]
     pub fn unique_consecutive(&self, dim: Option<i64>) -> Result<Unique> {
-        self.distinct("unique_consecutive", dim, unique::unique_consecutive_rows, unique::unique_consecutive_rows)
+        let (floats, doubles, ints) = (
+            unique::unique_consecutive_rows::<f32>,
+            unique::unique_consecutive_rows::<f64>,
+            unique::unique_consecutive_rows::<i64>,
+        );
+        self.distinct("unique_consecutive", dim, floats, doubles, ints)
     }
 
     /// Groups rows as floats or as integers: both are exact for the types they serve.
@@ -43,7 +48,8 @@ impl Tensor {
         &self,
         name: &str,
         dim: Option<i64>,
-        floats: fn(&[f64], usize, usize) -> Groups,
+        floats: fn(&[f32], usize, usize) -> Groups,
+        doubles: fn(&[f64], usize, usize) -> Groups,
         ints: fn(&[i64], usize, usize) -> Groups,
     ) -> Result<Unique> {
         let x = self.detach();
@@ -60,10 +66,12 @@ impl Tensor {
             return Err(Error::shape(name, &[x.shape()], why).operand(self));
         }
         let flat = moved.reshape_to(&Shape::from([rows, cols]));
-        let g = if x.dtype().is_float() {
-            floats(&flat.to_vec::<f64>()?, rows, cols)
+        let g = if x.dtype() == DType::F64 {
+            flat.with_elements(|x| doubles(x, rows, cols))?
+        } else if x.dtype().is_float() {
+            flat.to_dtype(DType::F32).with_elements(|x| floats(x, rows, cols))?
         } else {
-            ints(&flat.to_vec::<i64>()?, rows, cols)
+            flat.to_dtype(DType::I64).with_elements(|x| ints(x, rows, cols))?
         };
         let k = g.first.len();
         let indices = |v: &[i64]| -> Result<Tensor> { Ok(Tensor::from_slice(v, v.len())?.to(&x.device())) };
@@ -109,8 +117,10 @@ impl Tensor {
             return Err(Error::shape("bincount", &[self.shape()], why).operand(self));
         }
         let index = self.as_index("bincount")?;
+        let here = self.device() == Device::cpu();
         let (least, most) = match self.numel() {
             0 => (0, -1),
+            _ if here => index.with_elements(unique::extent)?,
             _ => (index.min()?.item::<i64>()?, index.max()?.item::<i64>()?),
         };
         if least < 0 {
@@ -121,6 +131,14 @@ impl Tensor {
             return Err(Error::new("bincount", ErrorKind::Alloc { bytes: n as u128 * 8 }).operand(self));
         }
         let source = match weights {
+            None if here => {
+                return index.with_elements(|x| {
+                    Tensor::filled(Shape::from(n), |counts| {
+                        counts.fill(0);
+                        unique::count_into(x, counts);
+                    })
+                })?;
+            }
             None => Tensor::full_on(self.shape().clone(), 1.into(), DType::I64, self.device()),
             Some(w) => {
                 same_device("bincount", &[self, w])?;

@@ -9,7 +9,7 @@ use gradus_numerics::{
     Lanes, Num,
     attention::{self, Mask, MaskData, Rows, Saved},
     pool::{self, Pool},
-    scatter::{self, IndexError, Negative},
+    scatter::{self, IndexError, Mode, Negative},
 };
 use smallvec::SmallVec;
 
@@ -42,7 +42,10 @@ pub fn add_rows<T: Num>(inputs: &[Array<'_>], out: &mut [u8], shape: &Shape) -> 
         _ => return Err(Tensor::bug("add_rows takes two inputs or three")),
     };
     let l = Lanes::of(shape, 0);
-    scatter::add_rows(l, out_of::<T>(out), base, of(index), of(x), Negative::Reject).map_err(outside)
+    if base.is_none() {
+        out.fill(0);
+    }
+    scatter::index_rows(base, l, out_of::<T>(out), of(index), of(x), Mode::Add, Negative::Reject).map_err(outside)
 }
 
 pub fn one_hot(classes: usize, index: &Array<'_>, out: &mut [u8]) -> Result<()> {

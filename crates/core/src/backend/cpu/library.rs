@@ -184,7 +184,6 @@ fn mode<T: LibraryElement>(x: &Array<'_>, out: &mut [u8]) -> Result<()> {
 
 fn scatter_op<T: LibraryElement>(axis: usize, how: ScatterMode, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
     let [base, index, src] = inputs else { return Err(Tensor::bug("scatter takes three inputs")) };
-    scatter::copy(base.bytes, out);
     // Bools pass as bytes: their sum is "or", their product "and".
     let bools = base.dtype == DType::Bool;
     let mode = match how {
@@ -196,10 +195,15 @@ fn scatter_op<T: LibraryElement>(axis: usize, how: ScatterMode, inputs: &[Array<
         ScatterMode::Min => Mode::Min,
         ScatterMode::Max => Mode::Max,
     };
-    let strides = src.shape.strides();
-    let source = Source { data: of::<T>(src), offset: 0, strides: &strides };
-    let done =
-        scatter::scatter(out_of::<T>(out), &base.shape, axis, of(index), &index.shape, source, mode, Negative::Reject);
+    let (start, to, at) = (Some(of::<T>(base)), out_of::<T>(out), of::<i64>(index));
+    let done = if index.shape != src.shape {
+        // Whole rows, or one number for all of them.
+        scatter::index_rows(start, Lanes::of(&base.shape, axis), to, at, of(src), mode, Negative::Reject)
+    } else {
+        let strides = src.shape.strides();
+        let source = Source { data: of::<T>(src), offset: 0, strides: &strides };
+        scatter::scatter(start, to, &base.shape, axis, at, &index.shape, source, mode, Negative::Reject)
+    };
     done.map_err(|IndexError { position, index, size }| {
         let why = format!(" (axis {axis}, at position {position} of the index)");
         Error::new("scatter", ErrorKind::Index { index, size, why })

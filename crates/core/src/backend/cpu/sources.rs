@@ -138,6 +138,12 @@ unsafe fn each<S: Copy, R>(base: *const u8, run: Run, lookups: &[Lookup], dst: *
         let d = std::slice::from_raw_parts_mut(dst.cast::<R>(), run.len);
         if let [(index, stride, _)] = *lookups {
             let index = std::slice::from_raw_parts(index, run.len);
+            if run.step == 0 && stride == 1 {
+                // Along the axis that is looked up: an index is an address.
+                let src = src.offset(run.start);
+                d.iter_mut().zip(index).for_each(|(d, &k)| *d = f(*src.offset(k as isize)));
+                return;
+            }
             for (i, (d, &k)) in d.iter_mut().zip(index).enumerate() {
                 *d = f(*src.offset(run.start + run.step * i as isize + k as isize * stride));
             }
