@@ -157,6 +157,7 @@ pub fn logaddexp(a: f32, b: f32) -> f32 {
 #[inline(always)]
 pub fn logaddexp2(a: f32, b: f32) -> f32 {
     let (most, d) = apart(a, b);
-    // Rounded before the sum, so that equal numbers are one more exactly.
-    (most + log1p_unit_64(exp2_64(-d)) * std::f64::consts::LOG2_E) as f32
+    let more = log1p_unit_64(exp2_64(-d)) * std::f64::consts::LOG2_E;
+    // Two equal numbers are one more exactly, which matters where that is zero.
+    (most + if d == 0.0 { 1.0 } else { more }) as f32
 }
