@@ -27,17 +27,13 @@ pub(super) unsafe fn blocks<T: Copy>(t: &Transposition, source: *const T, target
             let to = target.wrapping_offset(r as isize * t.to + c as isize);
             let (rows, columns) = (side.min(t.rows - r), side.min(t.columns - c));
             let edge = Edge { rows, columns, from: t.from, to: t.to };
+            let whole = rows == side && columns == side;
             // SAFETY: the caller's promise.
             unsafe {
                 match size_of::<T>() {
-                    // A few numbers are not worth a block.
-                    _ if 4 * rows * columns < side * side => t.plain(source, target, (c, r), (c + columns, r + rows)),
-                    size if rows < side || columns < side => match size {
-                        1 => edge.bytes(from.cast(), to.cast()),
-                        2 => edge.words(from.cast(), to.cast()),
-                        4 => edge.singles(from.cast(), to.cast()),
-                        _ => edge.doubles(from.cast(), to.cast()),
-                    },
+                    4 if !whole && edge.pays(side) => edge.singles(from.cast(), to.cast()),
+                    8 if !whole && edge.pays(side) => edge.doubles(from.cast(), to.cast()),
+                    _ if !whole => t.plain(source, target, (c, r), (c + columns, r + rows)),
                     1 => bytes(from.cast(), t.from, to.cast(), t.to),
                     2 => words(from.cast(), t.from, to.cast(), t.to),
                     4 => singles(from.cast(), t.from, to.cast(), t.to, stream),
@@ -164,39 +160,61 @@ struct Edge {
     to: isize,
 }
 
-/// A function that turns an edge, for elements of one size: loads and stores leave out what is not there.
-macro_rules! edge {
-    ($name:ident, $t:ty, $mask:ty, $load:expr, $turn:ident, $store:expr) => {
-        #[inline]
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        unsafe fn $name(&self, from: *const $t, to: *mut $t) {
-            let some = |n: usize| ((1u32 << n) - 1) as $mask;
-            // SAFETY: the caller gives the rows and columns that are there.
-            unsafe {
-                let v = $turn(std::array::from_fn(|i| {
-                    let here = if i < self.columns { some(self.rows) } else { 0 };
-                    // What is not there is not read, wherever that points.
-                    $load(here, from.wrapping_offset(i as isize * self.from))
-                }));
-                for (i, v) in v.into_iter().enumerate().take(self.rows) {
-                    $store(to.offset(i as isize * self.to), some(self.columns), v);
+impl Edge {
+    /// Whether it is large enough to be turned in registers: then it also has half a vector of columns.
+    fn pays(&self, side: usize) -> bool {
+        2 * self.rows * self.columns >= side * side
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn singles(&self, from: *const i32, to: *mut i32) {
+        let (rows, last) = (((1u32 << self.rows) - 1) as __mmask16, self.columns - 8);
+        // The last eight of a line; those and the first eight are all, and stores that leave lanes out are slow.
+        let ends = _mm512_add_epi32(
+            _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7),
+            _mm512_set1_epi32(last as i32),
+        );
+        // SAFETY: the caller gives the rows and columns that are there; what is not there is not read, wherever it points.
+        unsafe {
+            let v = turn16(std::array::from_fn(|i| {
+                let here = if i < self.columns { rows } else { 0 };
+                _mm512_maskz_loadu_epi32(here, from.wrapping_offset(i as isize * self.from))
+            }));
+            for (i, v) in v.into_iter().enumerate().take(self.rows) {
+                let to = to.offset(i as isize * self.to);
+                if self.columns == 16 {
+                    _mm512_storeu_si512(to.cast(), v);
+                } else {
+                    _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(v));
+                    let end = _mm512_castsi512_si256(_mm512_permutexvar_epi32(ends, v));
+                    _mm256_storeu_si256(to.add(last).cast(), end);
                 }
             }
         }
-    };
-}
+    }
 
-impl Edge {
-    edge!(bytes, i8, __mmask16, |m, p| _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, p)), turn16, |p, m, v| {
-        _mm_mask_storeu_epi8(p, m, _mm512_cvtepi32_epi8(v))
-    });
-    edge!(words, i16, __mmask16, |m, p| _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p)), turn16, |p, m, v| {
-        _mm256_mask_storeu_epi16(p, m, _mm512_cvtepi32_epi16(v))
-    });
-    edge!(singles, i32, __mmask16, |m, p| _mm512_maskz_loadu_epi32(m, p), turn16, |p, m, v| {
-        _mm512_mask_storeu_epi32(p, m, v)
-    });
-    edge!(doubles, i64, __mmask8, |m, p| _mm512_maskz_loadu_epi64(m, p), turn8, |p, m, v| {
-        _mm512_mask_storeu_epi64(p, m, v)
-    });
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn doubles(&self, from: *const i64, to: *mut i64) {
+        let (rows, last) = (((1u32 << self.rows) - 1) as __mmask8, self.columns - 4);
+        let ends = _mm512_add_epi64(_mm512_setr_epi64(0, 1, 2, 3, 0, 1, 2, 3), _mm512_set1_epi64(last as i64));
+        // SAFETY: as above.
+        unsafe {
+            let v = turn8(std::array::from_fn(|i| {
+                let here = if i < self.columns { rows } else { 0 };
+                _mm512_maskz_loadu_epi64(here, from.wrapping_offset(i as isize * self.from))
+            }));
+            for (i, v) in v.into_iter().enumerate().take(self.rows) {
+                let to = to.offset(i as isize * self.to);
+                if self.columns == 8 {
+                    _mm512_storeu_si512(to.cast(), v);
+                } else {
+                    _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(v));
+                    let end = _mm512_castsi512_si256(_mm512_permutexvar_epi64(ends, v));
+                    _mm256_storeu_si256(to.add(last).cast(), end);
+                }
+            }
+        }
+    }
 }
