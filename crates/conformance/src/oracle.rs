@@ -30,25 +30,34 @@ use std::{
 /// ```
 pub fn device() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
-    *DEVICE.get_or_init(|| {
-        Device::register(Box::new(Oracle {
-            limits: Limits {
-                max_args: 64,
-                max_insts: 256,
-                dtypes: DType::ALL.to_vec(),
-                max_buffer: 1 << 40,
-                attention: vec![],
-                bias: vec![],
-                conv_bias: vec![],
-                relu: false,
-                planes: vec![],
-                layouts: false,
-                row_tables: vec![],
-            },
-            memory: Mutex::default(),
-            next: AtomicU64::new(1),
-        }))
-    })
+    *DEVICE.get_or_init(|| register(false))
+}
+
+/// The same interpreter with the CPU's routines for borders and rows around its kernels: the kernels of a program are then
+/// those that the CPU has, and so is the order of their reductions.
+pub fn with_layouts() -> Device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    *DEVICE.get_or_init(|| register(true))
+}
+
+fn register(layouts: bool) -> Device {
+    Device::register(Box::new(Oracle {
+        limits: Limits {
+            max_args: 64,
+            max_insts: 256,
+            dtypes: DType::ALL.to_vec(),
+            max_buffer: 1 << 40,
+            attention: vec![],
+            bias: vec![],
+            conv_bias: vec![],
+            relu: false,
+            planes: vec![],
+            layouts,
+            row_tables: vec![],
+        },
+        memory: Mutex::default(),
+        next: AtomicU64::new(1),
+    }))
 }
 
 /// Memory is a table of vectors, so that no address can go wrong unnoticed: the interpreter's slices are checked.

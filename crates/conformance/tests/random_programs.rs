@@ -66,7 +66,7 @@ fn report(result: Result<(), proptest::test_runner::TestError<Vec<u32>>>) {
 
 #[test]
 fn cpu_gives_the_oracles_bits() {
-    let (cpu, oracle) = (Device::cpu(), oracle::device());
+    let (cpu, oracle) = (Device::cpu(), oracle::with_layouts());
     let result = runner(4000).run(&programs(), |list| {
         match (run(&list, cpu, Mode::Fused), run(&list, oracle, Mode::Fused)) {
             (Ok(a), Ok(b)) => {
