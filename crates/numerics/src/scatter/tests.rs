@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn bad_indices_are_named_and_nothing_is_written() {
+fn bad_indices_are_named_and_their_line_is_not_written() {
     let mut dst = [1.0; 3];
     let src = Source { data: &[5.0, 5.0], offset: 0, strides: &[1] };
     let e = scatter(None, &mut dst, &[3], 0, &[0, 3], &[2], src, Mode::Add, Negative::Wrap).unwrap_err();

@@ -49,6 +49,8 @@ pub enum Place {
 
 /// Chunks whose sums go abreast where a block is hardly a vector: one alone would wait for itself.
 const ABREAST: usize = 4;
+/// Reduce points of each that are done at once: chunks have whole groups.
+const GROUP: usize = 4;
 /// The longest such block,
 const NARROW: usize = 8;
 /// and the bytes between their accumulators.
@@ -132,8 +134,8 @@ impl Functions {
                     groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g, 1), m.unit).filter(|w| w.light()))
                 };
                 out.points = (0..count).map(one).collect();
-                if m.unit <= NARROW && cols >= ABREAST * order.chunk {
-                    out.abreast = (0..count).map(|s| make(s, s + 1, Over::Points(4, ABREAST), m.unit)).collect();
+                if m.unit <= NARROW && cols >= ABREAST * order.chunk && order.chunk.is_multiple_of(GROUP) {
+                    out.abreast = (0..count).map(|s| make(s, s + 1, Over::Points(GROUP, ABREAST), m.unit)).collect();
                 }
             }
             Style::Columns => {}

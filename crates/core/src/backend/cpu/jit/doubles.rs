@@ -2,7 +2,8 @@
 
 use super::{
     body::{Arith, Body, Direction, V, Vop},
-    functions::{EQ, GT, LT, abs, copysign, poly, sigmoid},
+    functions::{LT, abs, copysign, poly, sigmoid},
+    logarithms::special,
 };
 use gradus_math::f64::coefficients as co;
 
@@ -104,14 +105,7 @@ fn ln(b: &mut Body, x: V) -> V {
     let y = b.two(Arith::Sub, half, low);
     let y = b.two(Arith::Sub, f, y);
     let y = b.push(Vop::Fma(e, high, y));
-    // Infinity, what is not above zero, and zero.
-    let (most, nan, least) = (b.number(f64::INFINITY), b.number(f64::NAN), b.number(f64::NEG_INFINITY));
-    let m = b.push(Vop::Compare(EQ, x, most));
-    let y = b.push(Vop::Select(m, x, y));
-    let m = b.push(Vop::Compare(GT, x, zero));
-    let y = b.push(Vop::Select(m, y, nan));
-    let m = b.push(Vop::Compare(EQ, x, zero));
-    b.push(Vop::Select(m, least, y))
+    special(b, x, y)
 }
 
 fn erf(b: &mut Body, x: V) -> V {

@@ -37,8 +37,8 @@ fn split(b: &mut Body, x: V) -> (V, V) {
     (e, f)
 }
 
-/// The special values over `y`.
-fn special(b: &mut Body, x: V, y: V) -> V {
+/// The special values of a logarithm of `x` over `y`, in lanes of any width.
+pub(super) fn special(b: &mut Body, x: V, y: V) -> V {
     let zero = b.number(0.0);
     // Infinity, what is not above zero, and zero.
     let (most, nan, least) = (b.number(f32::INFINITY), b.number(f32::NAN), b.number(f32::NEG_INFINITY));
