@@ -11,11 +11,17 @@ use crate::tasks::{Shared, for_tasks};
 /// The longest short side.
 pub(crate) const SHORT: usize = 16;
 
-/// Numbers between what is read and what is asked for.
-const AHEAD: usize = 512;
+/// Vectors of the short side that meet a row at once, at most: registers hold their sums.
+const TOGETHER: usize = 6;
 
-/// Vectors of the short side that meet a row at once.
-const TOGETHER: usize = 8;
+/// The longest short side of which sums stay in the L1 cache beside long rows.
+const SUMS: usize = 8;
+
+/// Rows of the long side that meet them at once, at most. A row that streams by throws the vectors
+/// out of the L1 cache, so that each group of rows reads them again from the L2 cache: with four
+/// rows that is a tenth of the time less than with two, and more rows, or asking for them ahead of
+/// the hardware, is slower again (`docs/performance.md`).
+const ROWS: usize = 4;
 
 /// A matrix by its steps.
 #[derive(Clone, Copy)]
@@ -66,7 +72,7 @@ pub(crate) unsafe fn short_rows(
     // Not worth it, or lines of the long operand that would be read in small pieces.
     let large = n.saturating_mul(k) >= 1 << 16 || m == 1;
     let dots = long.rs == 1 && long.cs >= k as isize;
-    let sums = long.cs == 1 && long.rs >= n as isize && n >= 64 && m <= TOGETHER;
+    let sums = long.cs == 1 && long.rs >= n as isize && n >= 64 && m <= SUMS;
     if m > SHORT || m == 0 || n == 0 || k == 0 || !large || !(dots || sums) {
         return false;
     }
@@ -76,25 +82,25 @@ pub(crate) unsafe fn short_rows(
     let rows: &[f32] = &rows;
     let out = Shared::wrap(c);
     if dots {
+        let together = m.div_ceil(m.div_ceil(TOGETHER));
         // About 256 KiB of rows a task.
         let part = ((1 << 16) / k).clamp(4, 1024);
         for_tasks(n.div_ceil(part), parallel, |t| {
-            for j in (t * part..n.min((t + 1) * part)).step_by(2) {
-                let two = j + 1 < n.min((t + 1) * part);
-                // SAFETY: rows `j` and `j + 1` of the long operand have `k` contiguous numbers, and
-                // tasks write different columns.
+            let end = n.min((t + 1) * part);
+            for j in (t * part..end).step_by(ROWS) {
+                let count = ROWS.min(end - j);
+                // SAFETY: rows `j..j + count` of the long operand have `k` contiguous numbers, and
+                // tasks write different columns. A row too many is the last one again.
                 unsafe {
-                    let a = long.data.as_ptr().add(long.at(0, j));
-                    let b = if two { long.data.as_ptr().add(long.at(0, j + 1)) } else { a };
-                    for first in (0..m).step_by(TOGETHER) {
-                        let count = TOGETHER.min(m - first);
-                        let mut results = [0.0; 2 * TOGETHER];
-                        dot(isa, count, k, [a, b], rows.as_ptr().add(first * k), &mut results);
-                        for i in 0..count {
+                    let lines = std::array::from_fn(|r| long.data.as_ptr().add(long.at(0, j + r.min(count - 1))));
+                    for first in (0..m).step_by(together) {
+                        let vectors = together.min(m - first);
+                        let mut results = [[0.0; ROWS]; TOGETHER];
+                        dot(isa, vectors, k, lines, rows.as_ptr().add(first * k), &mut results);
+                        for (i, results) in results[..vectors].iter().enumerate() {
                             let to = out.ptr().offset((first + i) as isize * rs + j as isize * cs);
-                            *to = results[2 * i];
-                            if two {
-                                *to.offset(cs) = results[2 * i + 1];
+                            for (r, result) in results[..count].iter().enumerate() {
+                                *to.offset(r as isize * cs) = *result;
                             }
                         }
                     }
@@ -122,7 +128,7 @@ pub(crate) unsafe fn short_rows(
                 let b = long.data.as_ptr().add(long.at(from, first));
                 let acc = sums.ptr().add(t * m * row + first);
                 let x = (rows.as_ptr().add(from), k);
-                axpy(isa, m, wide.min(n - first), to - from, (b, long.rs as usize), x, acc, row);
+                axpy(isa, (m, wide.min(n - first), to - from), (b, long.rs as usize), x, acc, row);
             }
         }
     });
@@ -139,106 +145,116 @@ pub(crate) unsafe fn short_rows(
     true
 }
 
-/// Two rows times `M` vectors of `k` numbers.
+/// What [`dot`] writes: a vector's products with each row.
+type Products = [[f32; ROWS]; TOGETHER];
+
+/// Rows from `R * g` on, `R` of them, times `M` vectors of `k` numbers.
 #[inline(always)]
-unsafe fn dot_of<S: Simd, const M: usize>(
+unsafe fn dot_of<S: Simd, const M: usize, const R: usize>(
+    g: usize,
     k: usize,
-    rows: [*const f32; 2],
+    rows: [*const f32; ROWS],
     x: *const f32,
-    out: &mut [f32; 2 * TOGETHER],
+    out: &mut Products,
 ) {
     // SAFETY: the caller gives `k` numbers in each row and vector.
     unsafe {
-        let mut sums = [[S::zero(); 2]; M];
+        let mut sums = [[S::zero(); R]; M];
         let whole = k / S::LANES * S::LANES;
         for p in (0..whole).step_by(S::LANES) {
-            // Further ahead than the hardware looks, and over the ends of pages.
-            S::prefetch(rows[0].wrapping_add(p + AHEAD));
-            S::prefetch(rows[1].wrapping_add(p + AHEAD));
-            let v = [S::load(rows[0].add(p)), S::load(rows[1].add(p))];
+            let v: [S::V; R] = std::array::from_fn(|r| S::load(rows[R * g + r].add(p)));
             for (i, s) in sums.iter_mut().enumerate() {
                 let x = S::load(x.add(i * k + p));
-                *s = [S::fma(x, v[0], s[0]), S::fma(x, v[1], s[1])];
+                *s = std::array::from_fn(|r| S::fma(x, v[r], s[r]));
             }
         }
         if whole < k {
             let n = k - whole;
-            let v = [S::load_first(rows[0].add(whole), n), S::load_first(rows[1].add(whole), n)];
+            let v: [S::V; R] = std::array::from_fn(|r| S::load_first(rows[R * g + r].add(whole), n));
             for (i, s) in sums.iter_mut().enumerate() {
                 let x = S::load_first(x.add(i * k + whole), n);
-                *s = [S::fma(x, v[0], s[0]), S::fma(x, v[1], s[1])];
+                *s = std::array::from_fn(|r| S::fma(x, v[r], s[r]));
             }
         }
         for (i, s) in sums.into_iter().enumerate() {
-            out[2 * i] = fold::<S>(s[0], |a, b| a + b);
-            out[2 * i + 1] = fold::<S>(s[1], |a, b| a + b);
+            for (r, s) in s.into_iter().enumerate() {
+                out[i][R * g + r] = fold::<S>(s, |a, b| a + b);
+            }
+        }
+    }
+}
+
+/// All rows, as many at a time as registers hold the sums of.
+#[inline(always)]
+unsafe fn dots_of<S: Simd, const M: usize>(k: usize, rows: [*const f32; ROWS], x: *const f32, out: &mut Products) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let registers = if S::LANES == 16 { 32 } else { 16 };
+        if M * ROWS + ROWS < registers {
+            dot_of::<S, M, ROWS>(0, k, rows, x, out);
+        } else {
+            (0..ROWS / 2).for_each(|g| dot_of::<S, M, 2>(g, k, rows, x, out));
         }
     }
 }
 
 #[inline(always)]
-unsafe fn dot_body<S: Simd>(m: usize, k: usize, rows: [*const f32; 2], x: *const f32, out: &mut [f32; 2 * TOGETHER]) {
+unsafe fn dot_body<S: Simd>(m: usize, k: usize, rows: [*const f32; ROWS], x: *const f32, out: &mut Products) {
     // SAFETY: the caller's promise.
     unsafe {
         match m {
-            1 => dot_of::<S, 1>(k, rows, x, out),
-            2 => dot_of::<S, 2>(k, rows, x, out),
-            3 => dot_of::<S, 3>(k, rows, x, out),
-            4 => dot_of::<S, 4>(k, rows, x, out),
-            5 => dot_of::<S, 5>(k, rows, x, out),
-            6 => dot_of::<S, 6>(k, rows, x, out),
-            7 => dot_of::<S, 7>(k, rows, x, out),
-            _ => dot_of::<S, 8>(k, rows, x, out),
+            1 => dots_of::<S, 1>(k, rows, x, out),
+            2 => dots_of::<S, 2>(k, rows, x, out),
+            3 => dots_of::<S, 3>(k, rows, x, out),
+            4 => dots_of::<S, 4>(k, rows, x, out),
+            5 => dots_of::<S, 5>(k, rows, x, out),
+            _ => dots_of::<S, 6>(k, rows, x, out),
         }
     }
 }
-dispatch!(unsafe fn dot = dot_body(m: usize, k: usize, rows: [*const f32; 2], x: *const f32, out: &mut [f32; 2 * TOGETHER]));
+dispatch!(unsafe fn dot = dot_body(m: usize, k: usize, rows: [*const f32; ROWS], x: *const f32, out: &mut Products));
 
-/// `acc[i, j] = sum over k of x[i, k] * rows[k, j]`, four rows at a time.
+/// A long operand's rows and the step between two.
+type Rows = (*const f32, usize);
+
+/// `acc[i, j] += sum over R of x[i, p + r] * rows[p + r, j]`.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
-unsafe fn axpy_body<S: Simd>(
-    m: usize,
-    n: usize,
-    k: usize,
-    (rows, step): (*const f32, usize),
-    (x, x_step): (*const f32, usize),
-    acc: *mut f32,
-    pitch: usize,
+unsafe fn add_rows<S: Simd, const R: usize>(
+    (m, n, p): (usize, usize, usize),
+    (rows, step): Rows,
+    (x, x_step): Rows,
+    (acc, pitch): (*mut f32, usize),
 ) {
+    // SAFETY: the caller gives `R` rows of `n` numbers from row `p` on, `m` vectors, and room for
+    // `m` rows.
+    unsafe {
+        for j in (0..n).step_by(S::LANES) {
+            let left = (n - j).min(S::LANES);
+            let v: [S::V; R] = std::array::from_fn(|r| S::load_first(rows.add((p + r) * step + j), left));
+            for i in 0..m {
+                let (at, x) = (acc.add(i * pitch + j), x.add(i * x_step + p));
+                let mut s = S::load_first(at, left);
+                for (r, v) in v.into_iter().enumerate() {
+                    s = S::fma(S::splat(*x.add(r)), v, s);
+                }
+                S::store_first(at, s, left);
+            }
+        }
+    }
+}
+
+/// `acc[i, j] = sum over k of x[i, k] * rows[k, j]`, eight rows at a time.
+#[inline(always)]
+unsafe fn axpy_body<S: Simd>((m, n, k): (usize, usize, usize), rows: Rows, x: Rows, acc: *mut f32, pitch: usize) {
     // SAFETY: the caller gives `k` rows of `n` numbers, `m` vectors of `k`, and room for `m` rows.
     unsafe {
         for i in 0..m {
             std::slice::from_raw_parts_mut(acc.add(i * pitch), n).fill(0.0);
         }
-        let mut p = 0;
-        while p < k {
-            let four = p + 4 <= k;
-            for j in (0..n).step_by(S::LANES) {
-                let left = (n - j).min(S::LANES);
-                let row = |r: usize| S::load_first(rows.add((p + r) * step + j), left);
-                if four {
-                    (0..4).for_each(|r| S::prefetch(rows.wrapping_add((p + r + 4) * step + j)));
-                    let v = [row(0), row(1), row(2), row(3)];
-                    for i in 0..m {
-                        let (at, x) = (acc.add(i * pitch + j), x.add(i * x_step + p));
-                        let mut s = S::load_first(at, left);
-                        for (r, v) in v.into_iter().enumerate() {
-                            s = S::fma(S::splat(*x.add(r)), v, s);
-                        }
-                        S::store_first(at, s, left);
-                    }
-                } else {
-                    let v = row(0);
-                    for i in 0..m {
-                        let at = acc.add(i * pitch + j);
-                        let s = S::fma(S::splat(*x.add(i * x_step + p)), v, S::load_first(at, left));
-                        S::store_first(at, s, left);
-                    }
-                }
-            }
-            p += if four { 4 } else { 1 };
-        }
+        let (eight, four) = (k / 8 * 8, k / 4 * 4);
+        (0..eight).step_by(8).for_each(|p| add_rows::<S, 8>((m, n, p), rows, x, (acc, pitch)));
+        (eight..four).step_by(4).for_each(|p| add_rows::<S, 4>((m, n, p), rows, x, (acc, pitch)));
+        (four..k).for_each(|p| add_rows::<S, 1>((m, n, p), rows, x, (acc, pitch)));
     }
 }
-dispatch!(unsafe fn axpy = axpy_body(m: usize, n: usize, k: usize, rows: (*const f32, usize), x: (*const f32, usize), acc: *mut f32, pitch: usize));
+dispatch!(unsafe fn axpy = axpy_body(sizes: (usize, usize, usize), rows: Rows, x: Rows, acc: *mut f32, pitch: usize));
