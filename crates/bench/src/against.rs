@@ -1,5 +1,6 @@
 //! `--against torch`: every workload here and in PyTorch, taking turns, each in a process of its own.
 
+use crate::limits;
 use std::{
     path::PathBuf,
     process::{Command, Stdio},
@@ -98,21 +99,27 @@ pub fn run(names: &[String], rounds: usize) -> Result<(), String> {
     }
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
     println!(
-        "| work | PyTorch, ms | gradus, ms | PyTorch / gradus | PyTorch, MB | gradus, MB |\n|---|---|---|---|---|---|"
+        "| work | PyTorch, ms | gradus, ms | bare loop, ms | PyTorch / gradus | PyTorch, MB | gradus, MB |\n|---|---|---|---|---|---|---|"
     );
     for name in WORK.iter().filter(|w| names.is_empty() || names.iter().any(|n| n == *w)) {
-        let (mut theirs, mut ours) = (Side::default(), Side::default());
+        let (mut theirs, mut ours, mut bare) = (Side::default(), Side::default(), Side::default());
         for _ in 0..rounds {
             let mut c = Command::new(&me);
             c.args(["--json", name]);
             ours.note(&output(c)?)?;
+            if let Some(limit) = limits::of(name) {
+                let mut c = Command::new(&me);
+                c.args(["--json", limit]);
+                bare.note(&output(c)?)?;
+            }
             let mut c = Command::new(&python);
             c.args(["-c", WRAPPER]).arg(&script).arg(name);
             theirs.note(&output(c)?)?;
         }
         let (t, o) = (theirs.median(), ours.median());
         let mb = |s: &Side| s.peak_kb / 1024.0;
-        println!("| {name} | {t:.4} | {o:.4} | {:.2} | {:.0} | {:.0} |", t / o, mb(&theirs), mb(&ours));
+        let bare = if bare.ms.is_empty() { "-".into() } else { format!("{:.4}", bare.median()) };
+        println!("| {name} | {t:.4} | {o:.4} | {bare} | {:.2} | {:.0} | {:.0} |", t / o, mb(&theirs), mb(&ours));
     }
     Ok(())
 }

@@ -4,7 +4,8 @@
 //! Training steps and inference are compiled; `--plain` runs them as they are.
 //! `--profile` says on standard error which steps the time goes to (on a GPU, with `GRADUS_CUDA_GRAPHS=0`). `--device dry`
 //! runs nothing and prints what a GPU would be asked for. `--against torch [--rounds N]` takes turns with
-//! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table. `--sweep` times other shapes and types instead,
+//! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table; beside rows that only read and write stands the time
+//! of a bare loop over the same memory. `--sweep` times other shapes and types instead,
 //! alone or against PyTorch. `--curve STEPS --device cuda:N` trains on
 //! a GPU and on the CPU and compares the losses.
 
@@ -13,6 +14,7 @@ mod against;
 mod allocations;
 mod curve;
 mod gpu;
+mod limits;
 mod models;
 mod ops;
 mod sweep;
@@ -32,6 +34,11 @@ impl Bench {
     /// Whether this workload was asked for.
     pub fn wants(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|n| n == name)
+    }
+
+    /// Whether this workload, which is none of the list, was asked for.
+    pub fn names(&self, name: &str) -> bool {
+        self.names.iter().any(|n| n == name)
     }
 
     /// Runs and reports.
@@ -119,7 +126,10 @@ fn main() {
         (true, true) => sweep::against(&bench.names, rounds),
         (true, false) => sweep::run(&bench.names).map_err(text),
         (false, true) => against::run(&bench.names, rounds),
-        (false, false) => training::run(&bench).and_then(|()| ops::run(&bench)).map_err(text),
+        (false, false) => {
+            limits::run(&bench);
+            training::run(&bench).and_then(|()| ops::run(&bench)).map_err(text)
+        }
     };
     if let Err(e) = done {
         eprintln!("{e}");
