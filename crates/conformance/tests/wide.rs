@@ -124,6 +124,44 @@ fn columns_of_any_form() -> Result<()> {
     Ok(())
 }
 
+/// Operands that lie across: turned before an elementwise kernel, whole or with edges, and reductions that go along their
+/// memory instead of along the output.
+#[test]
+fn operands_that_lie_across() -> Result<()> {
+    const SHAPES: [[usize; 3]; 9] = [
+        [1, 40, 50],
+        [9, 16, 18],
+        [3, 100, 12],
+        [12, 5, 100],
+        [33, 8, 40],
+        [40, 33, 9],
+        [2, 300, 70],
+        [70, 17, 8],
+        [10, 64, 64],
+    ];
+    for (dtype, shape) in DTYPES.into_iter().flat_map(|t| SHAPES.map(|f| (t, f))) {
+        compare(&format!("{shape:?} of {dtype} turned"), |d| {
+            let [a, b, c] = shape;
+            let x = tensor(&shape, 1, false, dtype, d)?;
+            let mut out = vec![];
+            for (order, to) in
+                [([2i64, 1, 0], [c, b, a]), ([1, 2, 0], [b, c, a]), ([0, 2, 1], [a, c, b]), ([2, 0, 1], [c, a, b])]
+            {
+                let y = tensor(&to, 2, false, dtype, d)?;
+                let turned = x.permute(order)?;
+                out.extend([turned.maximum(&y)?, turned.eq(&y)?.logical_not()]);
+                // One plane of it for all others, and the other way round.
+                let plane = turned.narrow(0, 0, 1)?;
+                out.extend([y.minimum(&plane)?, plane.broadcast_to(to)?.contiguous()]);
+                out.extend((0..3).map(|axis| turned.sum_dim(axis, false)).collect::<Result<Vec<_>>>()?);
+                out.push(turned.amax(1, true)?);
+            }
+            Ok(out)
+        })?;
+    }
+    Ok(())
+}
+
 #[test]
 fn elements() -> Result<()> {
     for (dtype, n) in DTYPES.into_iter().flat_map(|t| [3, 64, 1001, 20_000].map(|n| (t, n))) {

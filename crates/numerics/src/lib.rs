@@ -42,7 +42,7 @@ pub mod pool;
 pub mod resample;
 pub mod scan;
 pub mod scatter;
-mod scratch;
+pub mod scratch;
 mod simd;
 pub mod sort;
 pub mod tasks;

@@ -57,13 +57,13 @@ impl Drop for Raw {
 
 /// A borrowed buffer, 64-byte aligned, of unspecified content (finite or not); it goes back to
 /// the pool when dropped.
-pub(crate) struct Scratch {
+pub struct Scratch {
     raw: Option<Raw>,
     len: usize,
 }
 
 /// A buffer of `len` numbers.
-pub(crate) fn take(len: usize) -> Scratch {
+pub fn take(len: usize) -> Scratch {
     // Few size classes, so that one buffer serves many calls: an eighth of the power of two.
     let step = (len.max(1024).next_power_of_two() / 8).max(1024);
     let mut class = len.max(1).div_ceil(step) * step;

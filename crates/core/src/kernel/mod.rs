@@ -33,7 +33,7 @@ mod unroll;
 mod verify;
 
 pub use collapse::collapse;
-pub use turn::{many_lines, turned};
+pub use turn::{along_memory, many_lines, turned};
 pub use unroll::unrolled;
 pub use verify::verify;
 

@@ -1,7 +1,7 @@
 //! Kernels whose last axes are only a few elements long, turned so that blocks run along a longer one, or that many lines
 //! follow each other. Map points are independent of each other, so their order is nobody's business.
 
-use super::{Access, InstKind, Kernel};
+use super::{Access, InstKind, Kernel, Level};
 use crate::view::Bound;
 
 /// Last axes up to this long are not worth a line of their own.
@@ -70,16 +70,49 @@ pub fn many_lines(k: Kernel) -> Kernel {
     let [ref outer @ .., lines, _] = k.map[..] else { return k };
     let axis = outer.iter().rposition(|&n| n >= ENOUGH);
     let Some(axis) = axis.filter(|_| lines < ENOUGH && k.reduce.is_empty()) else { return k };
-    let mut out = k;
-    let to = out.map.len() - 2;
-    out.map.swap(axis, to);
-    for i in &mut out.insts {
+    let to = k.map.len() - 2;
+    swapped(k, axis, to)
+}
+
+/// Steps from which on elements are not read in whole cache lines.
+const FAR: usize = 8;
+
+/// A reduction over operands that lie along another map axis than the last, with that one last: what is read is more than
+/// what is written.
+pub fn along_memory(k: Kernel) -> Kernel {
+    let Some(last) = k.map.len().checked_sub(1).filter(|&l| l > 0 && !k.reduce.is_empty()) else { return k };
+    let elements: Vec<&[isize]> = (k.insts.iter().filter(|i| i.level == Level::Elem))
+        .filter_map(|i| match &i.kind {
+            InstKind::Load { access, .. } => Some(&access.strides[..]),
+            InstKind::Store { .. }
+            | InstKind::Const(_)
+            | InstKind::Param(_)
+            | InstKind::Ewise(..)
+            | InstKind::Cast(_)
+            | InstKind::Reduce(..) => None,
+        })
+        .collect();
+    let lies = |s: &[isize], a: usize| {
+        let far = |d: usize| s[d].unsigned_abs() >= FAR;
+        s[a] == 1 && far(last) && (last + 1..s.len()).all(far)
+    };
+    let axis = (0..last).rev().filter(|&a| k.map[a] >= LEAST).find(|&a| {
+        elements.iter().any(|s| lies(s, a)) && elements.iter().all(|s| lies(s, a) || s[a] == 0 && s[last] == 0)
+    });
+    let Some(axis) = axis else { return k };
+    swapped(k, axis, last)
+}
+
+/// The same kernel with two map axes exchanged.
+fn swapped(mut k: Kernel, a: usize, b: usize) -> Kernel {
+    k.map.swap(a, b);
+    for i in &mut k.insts {
         if let InstKind::Load { access, .. } | InstKind::Store { access, .. } = &mut i.kind {
-            access.strides.swap(axis, to);
-            access.bounds.iter_mut().for_each(|b| b.coefs.swap(axis, to));
+            access.strides.swap(a, b);
+            access.bounds.iter_mut().for_each(|bound| bound.coefs.swap(a, b));
         }
     }
-    out
+    k
 }
 
 #[cfg(test)]
@@ -87,7 +120,7 @@ mod tests {
     use super::*;
     use crate::{
         DType,
-        kernel::{Arg, Inst, Level, Order, Source, oracle},
+        kernel::{Arg, Inst, Order, Source, oracle},
     };
 
     /// `out[i, j] = x[i + j]`, over `[long, short]`.
@@ -146,5 +179,33 @@ mod tests {
         let lined = many_lines(k.clone());
         assert_eq!(lined.map, [2, 9, 16]);
         assert_eq!(run(&lined), run(&k));
+    }
+
+    #[test]
+    fn a_reduction_along_memory_means_the_same() {
+        // `out[i, j] = sum over k of x[i + 1000 j + 100 k]`, over `[40, 6]` and `[9]`.
+        let mut k = windows(40, 6);
+        k.reduce = vec![9];
+        let sum = InstKind::Reduce(crate::kernel::ReduceOp::Sum, 0);
+        k.insts.insert(1, Inst { kind: sum, dtype: DType::F32, level: Level::Row });
+        for (i, strides) in k.insts.iter_mut().zip([vec![1, 1000, 100], vec![], vec![6, 1, 0]]) {
+            match &mut i.kind {
+                InstKind::Load { access, .. } => access.strides = strides,
+                InstKind::Store { access, value, .. } => {
+                    (access.strides, *value, i.level) = (strides, 1, Level::Row);
+                }
+                _ => {}
+            }
+        }
+        let run = |k: &Kernel| {
+            let mut x: Vec<u8> = (0..6000).flat_map(|i| (i as f32).to_ne_bytes()).collect();
+            let mut y = vec![0u8; 40 * 6 * 4];
+            let mut args = [oracle::Bytes { bytes: &mut x, offset: 0 }, oracle::Bytes { bytes: &mut y, offset: 0 }];
+            oracle::run(k, &mut args, &[]).unwrap();
+            y
+        };
+        let along = along_memory(k.clone());
+        assert_eq!(along.map, [6, 40]);
+        assert_eq!(run(&along), run(&k));
     }
 }

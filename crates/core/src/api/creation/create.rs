@@ -258,8 +258,14 @@ impl Tensor {
         }
         let i = Tensor::arange_on(n as usize, Device::cpu());
         let work = if dtype.is_float() { DType::F64 } else { DType::I64 };
-        let i = i.to_dtype(work);
-        let all = &i * &Tensor::constant(step, work, i.device()) + Tensor::constant(start, work, i.device());
+        let mut all = i.to_dtype(work);
+        // Counting by ones from zero is what positions are already.
+        if s != 1.0 {
+            all = &all * &Tensor::constant(step, work, i.device());
+        }
+        if a != 0.0 {
+            all = &all + &Tensor::constant(start, work, i.device());
+        }
         Ok(all.to_dtype(dtype))
     }
 

@@ -1,15 +1,21 @@
 //! Pure copies between layouts: a transposition goes block by block, so that both sides are read and written in whole
 //! cache lines.
 
-use crate::kernel::{InstKind, Kernel, Source};
+use crate::kernel::{Access, InstKind, Kernel, Source};
 use gradus_numerics::{tasks::for_tasks, transpose};
 
 /// Columns of one piece of work.
 const STRIP: usize = 64;
-/// From this many bytes on the target is written past the caches. (64 MiB: 2.5 ms instead of 9.)
+/// Targets of so many bytes are written past the caches. (64 MiB: 2.5 ms instead of 9.)
 const STREAM: usize = 8 << 20;
+/// And those of so many if they are read again at once.
+const STREAM_READ: usize = 64 << 20;
 /// Below this many elements a copy stays on the calling thread.
 const PARALLEL: usize = 32 * 1024;
+/// Elements that a thread takes at once, at least: neighbours write to the same cache lines where strips meet.
+const TASK: usize = 16 * 1024;
+/// Strips from which on rows stay whole.
+const MANY: usize = 32;
 
 /// A copy whose source runs along one axis and whose target along another.
 #[derive(Debug)]
@@ -23,6 +29,8 @@ pub struct Transposition {
     outer: Vec<(usize, isize, isize)>,
     source: (usize, isize),
     target: (usize, isize),
+    /// From this many bytes on the target is written past the caches.
+    stream: usize,
 }
 
 impl Transposition {
@@ -34,20 +42,38 @@ impl Transposition {
         if !k.reduce.is_empty() || !src.bounds.is_empty() || !src.lookup.is_empty() {
             return None;
         }
-        let along = |s: &[isize]| (0..k.map.len()).find(|&d| s[d] == 1 && k.map[d] >= 8);
+        Transposition::between(&k.map, load.dtype.size(), (*from, src), (*to, dst))
+    }
+
+    /// A copy of elements of `size` bytes from one argument's place to another's, if the two run along different axes.
+    pub fn between(
+        map: &[usize],
+        size: usize,
+        (from, src): (usize, &Access),
+        (to, dst): (usize, &Access),
+    ) -> Option<Transposition> {
+        let along = |s: &[isize]| (0..map.len()).find(|&d| s[d] == 1 && map[d] >= 8);
         let (r, c) = (along(&src.strides)?, along(&dst.strides)?);
-        if r == c {
+        // The same element all along the target's axis is filled in, not turned.
+        if r == c || src.strides[c] == 0 {
             return None;
         }
-        let outer = (0..k.map.len()).filter(|&d| d != r && d != c);
+        // Axes along which neither moves are not there.
+        let outer = (0..map.len()).filter(|&d| d != r && d != c && (src.strides[d], dst.strides[d]) != (0, 0));
         Some(Transposition {
-            size: load.dtype.size(),
-            rows: (k.map[r], dst.strides[r]),
-            cols: (k.map[c], src.strides[c]),
-            outer: outer.map(|d| (k.map[d], src.strides[d], dst.strides[d])).collect(),
-            source: (*from, src.offset),
-            target: (*to, dst.offset),
+            size,
+            rows: (map[r], dst.strides[r]),
+            cols: (map[c], src.strides[c]),
+            outer: outer.map(|d| (map[d], src.strides[d], dst.strides[d])).collect(),
+            source: (from, src.offset),
+            target: (to, dst.offset),
+            stream: STREAM,
         })
+    }
+
+    /// The same for a target that is read again at once, which had better stay in the caches.
+    pub fn kept(self) -> Transposition {
+        Transposition { stream: STREAM_READ, ..self }
     }
 
     /// Copies.
@@ -72,28 +98,37 @@ impl Transposition {
         let planes: usize = self.outer.iter().map(|o| o.0).product();
         let strips = self.cols.0.div_ceil(STRIP);
         let total = planes * self.cols.0 * self.rows.0;
-        let stream = total * self.size >= STREAM;
+        let stream = total * self.size >= self.stream;
+        // A few columns of very many rows are cut across.
+        let part = match planes * strips {
+            MANY.. => self.rows.0,
+            _ => (TASK / STRIP.min(self.cols.0)).next_multiple_of(64).min(self.rows.0),
+        };
+        let parts = self.rows.0.div_ceil(part);
         let strip = |at: usize| {
-            let (mut plane, c0) = (at / strips, at % strips * STRIP);
+            let (mut plane, c0, r0) = (at / parts / strips, at / parts % strips * STRIP, at % parts * part);
             let (mut from, mut to) = (self.source.1, self.target.1);
             for &(n, s, d) in self.outer.iter().rev() {
                 let i = (plane % n) as isize;
                 (from, to, plane) = (from + i * s, to + i * d, plane / n);
             }
             let all = bases; // the whole struct, which may be shared
-            let src = all.0[self.source.0].cast::<T>().wrapping_offset(from);
-            let dst = all.0[self.target.0].cast::<T>().wrapping_offset(to);
-            let part = transpose::Transposition {
-                rows: self.rows.0,
+            let src = all.0[self.source.0].cast::<T>().wrapping_offset(from + c0 as isize * self.cols.1 + r0 as isize);
+            let dst = all.0[self.target.0].cast::<T>().wrapping_offset(to + r0 as isize * self.rows.1 + c0 as isize);
+            let piece = transpose::Transposition {
+                rows: part.min(self.rows.0 - r0),
                 columns: STRIP.min(self.cols.0 - c0),
                 from: self.cols.1,
                 to: self.rows.1,
             };
-            let src = src.wrapping_offset(c0 as isize * self.cols.1);
             // SAFETY: the elements lie in the buffers by the caller's promise, and this piece of work alone writes
-            // its columns.
-            unsafe { part.run(src, dst.wrapping_add(c0), stream) };
+            // its rows and columns.
+            unsafe { piece.run(src, dst, stream) };
         };
-        for_tasks(planes * strips, total >= PARALLEL, strip);
+        let pieces = planes * strips * parts;
+        let each = TASK.div_ceil(part * STRIP.min(self.cols.0)).min(pieces).max(1);
+        for_tasks(pieces.div_ceil(each), total >= PARALLEL, |t| {
+            (t * each..pieces.min((t + 1) * each)).for_each(strip);
+        });
     }
 }

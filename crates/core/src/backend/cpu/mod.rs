@@ -24,6 +24,7 @@ mod reduce;
 mod regions;
 mod runs;
 mod sources;
+mod straight;
 mod take;
 mod tiles;
 mod transfer;
@@ -118,6 +119,9 @@ impl Backend for Cpu {
         if let Some(take) = take::Take::of(kernel) {
             return Ok(Arc::new(take));
         }
+        if let Some(straight) = straight::Straight::of(kernel) {
+            return Ok(Arc::new(straight));
+        }
         let program = program::Program::new(kernel);
         if program.functions.units.is_none()
             && let Some(regions) = regions::Regions::cut(kernel)
@@ -139,6 +143,10 @@ impl Backend for Cpu {
         if let Some(take) = exe.as_any().downcast_ref::<take::Take>() {
             // SAFETY: as above.
             return unsafe { take.run(exec::Bases(&bases(take.args()))) };
+        }
+        if let Some(straight) = exe.as_any().downcast_ref::<straight::Straight>() {
+            // SAFETY: as above.
+            return unsafe { straight.run(exec::Bases(&bases(straight.args())), params) };
         }
         let regions = exe.as_any().downcast_ref::<regions::Regions>();
         let regions = regions.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;

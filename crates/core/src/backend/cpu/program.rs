@@ -15,7 +15,7 @@ use super::{
     nest, tiles,
     whole::{Functions, Made, Over},
 };
-use crate::kernel::{InstKind, Kernel, Level, Val, collapse, many_lines, turned, unrolled};
+use crate::kernel::{InstKind, Kernel, Level, Val, along_memory, collapse, many_lines, turned, unrolled};
 
 /// Along a last axis of at least this extent a block is a part of one line; below, it is several lines.
 const LONG_LINE: usize = 512;
@@ -151,7 +151,7 @@ impl Program {
             Some(_) => kernel,
             None => turned(&kernel).unwrap_or(kernel),
         };
-        let kernel = many_lines(kernel);
+        let kernel = along_memory(many_lines(kernel));
         if let Some(arranged) = tiles::arranged(&kernel) {
             return Program::with(arranged, tiles::LINES, false);
         }

@@ -1,0 +1,108 @@
+//! Elementwise kernels with operands that lie across, as in `x + y.t()` or `x.permute([2, 1, 0]) * 2`: these operands are
+//! turned first, into memory that is kept for it, and what is left is one function of machine code.
+//!
+//! That is two passes over what the caches hold, and still takes half as long as [`super::tiles`], which turns a few lines
+//! at a time for blocks of calls: 1000 x 1000 numbers plus their transpose take 0.18 ms instead of 0.30, 4096 x 4096 TODO.
+
+use super::{
+    copy::Transposition,
+    exec::{self, Bases},
+    program::Program,
+};
+use crate::{
+    Result, Scalar,
+    backend::Executable,
+    kernel::{Access, Arg, InstKind, Kernel, Level, Source, Val, collapse},
+};
+use gradus_numerics::scratch::{self, Scratch};
+use smallvec::SmallVec;
+use std::any::Any;
+
+/// Fewer elements are not worth two passes.
+const LEAST: usize = 1024;
+/// The most bytes that are turned at once.
+const MOST: usize = 256 << 20;
+/// Axes shorter than this make no lines to turn.
+const SHORT: usize = 8;
+
+/// A kernel and what is turned before it.
+pub struct Straight {
+    /// Each with the bytes it takes.
+    turned: Vec<(Transposition, usize)>,
+    program: Program,
+    /// Buffers of a launch; those after them are the turned operands.
+    args: usize,
+}
+
+impl Executable for Straight {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Straight {
+    /// The parts of a verified kernel, if operands lie across it.
+    pub fn of(kernel: &Kernel) -> Option<Straight> {
+        let mut k = collapse(kernel);
+        if !k.reduce.is_empty() || k.rows() < LEAST || Transposition::of(&k).is_some() {
+            return None;
+        }
+        let args = k.args.len();
+        let mut turned = vec![];
+        for v in 0..k.insts.len() {
+            let Some((from, access)) = across(&k, v) else { continue };
+            let (dtype, to) = (k.insts[v].dtype, k.args.len());
+            let (strides, elements) = in_order(&k.map, &access.strides);
+            let straight = Access { strides, offset: 0, bounds: vec![], lookup: vec![] };
+            let bytes = elements.saturating_mul(dtype.size());
+            let copy = Transposition::between(&k.map, dtype.size(), (from, &access), (to, &straight));
+            turned.push((copy.filter(|_| bytes <= MOST)?.kept(), bytes));
+            k.args.push(Arg { dtype, written: false });
+            k.insts[v].kind = InstKind::Load { source: Source::Arg(to), access: straight };
+        }
+        (!turned.is_empty()).then(|| Straight { turned, program: Program::new(&k), args })
+    }
+
+    /// The buffers of a launch.
+    pub fn args(&self) -> &[Arg] {
+        &self.program.kernel.args[..self.args]
+    }
+
+    /// Runs it.
+    ///
+    /// # Safety
+    /// As [`exec::run`], for the whole kernel.
+    pub unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
+        let mut room: SmallVec<[Scratch; 2]> = self.turned.iter().map(|(_, n)| scratch::take(n.div_ceil(4))).collect();
+        let room = room.iter_mut().map(|r| r.as_mut_ptr().cast::<u8>());
+        let all: SmallVec<[*mut u8; 32]> = bases.0.iter().copied().chain(room).collect();
+        let all = Bases(&all);
+        // SAFETY: the caller's promise, and each turned operand has room of its own.
+        unsafe {
+            self.turned.iter().for_each(|(t, _)| t.run(all));
+            exec::run(&self.program, all, params)
+        }
+    }
+}
+
+/// The argument and the place of an operand that lies along another axis than the last, and is no row or column that all
+/// share.
+fn across(k: &Kernel, v: Val) -> Option<(usize, Access)> {
+    let (inst, last) = (&k.insts[v], k.map.len().checked_sub(1)?);
+    let InstKind::Load { source: Source::Arg(from), access } = &inst.kind else { return None };
+    let plain = inst.level == Level::Elem && access.bounds.is_empty() && access.lookup.is_empty();
+    let lies = (0..last).any(|a| access.strides[a] == 1 && k.map[a] >= SHORT);
+    let steps = access.strides[last].unsigned_abs() >= SHORT && k.map[last] >= SHORT;
+    (plain && lies && steps).then(|| (*from, access.clone()))
+}
+
+/// Steps of an operand in the order of the map space, without the axes along which it stays the same, and its elements.
+fn in_order(map: &[usize], strides: &[isize]) -> (Vec<isize>, usize) {
+    let mut n = 1;
+    let mut out = vec![0; map.len()];
+    for a in (0..map.len()).rev().filter(|&a| strides[a] != 0) {
+        out[a] = n as isize;
+        n *= map[a];
+    }
+    (out, n)
+}
