@@ -155,6 +155,10 @@ fn operands_that_lie_across() -> Result<()> {
                 out.extend([y.minimum(&plane)?, plane.broadcast_to(to)?.contiguous()]);
                 out.extend((0..3).map(|axis| turned.sum_dim(axis, false)).collect::<Result<Vec<_>>>()?);
                 out.push(turned.amax(1, true)?);
+                // Rows that lie across, beside others that do not.
+                if dtype.is_float() {
+                    out.extend([turned.softmax(-1)?, (&turned + &y).sum_dim(2, false)?]);
+                }
             }
             Ok(out)
         })?;
