@@ -206,9 +206,12 @@ impl Batch {
                 | HostOp::Border(_)
                 | HostOp::BorderGrad(_)
                 | HostOp::OneHot(_) => same(node.op.clone()),
-                HostOp::TakeRows | HostOp::AddRows | HostOp::Attention(_) | HostOp::AttentionGrad(_) => {
-                    self.one_by_one(t, &lifted())?
-                }
+                HostOp::TakeRows
+                | HostOp::AddRows
+                | HostOp::Lstm(_)
+                | HostOp::LstmGrad(_)
+                | HostOp::Attention(_)
+                | HostOp::AttentionGrad(_) => self.one_by_one(t, &lifted())?,
             },
             Op::Custom(_) => self.one_by_one(t, &lifted())?,
             Op::WithVjp(rule) => same(Op::WithVjp(Arc::new(Batched(rule.clone())))),
