@@ -66,6 +66,8 @@ pub fn apply(y: &Tensor, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Par
             Ok(out)
         }
         Op::After => Ok(Parts::from_iter([Some(g.clone()), None])),
+        // Made only where no gradient is asked through it.
+        Op::Call(_) => Err(no_gradient(y, " for a function that is one node")),
     }
 }
 
