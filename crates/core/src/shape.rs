@@ -11,8 +11,15 @@ use std::{fmt, ops::Deref};
 /// assert_eq!((s.rank(), s.numel()), (2, 6));
 /// assert_eq!(s.to_string(), "[2, 3]");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(pub(crate) SmallVec<[usize; 6]>);
+
+impl Clone for Shape {
+    fn clone(&self) -> Shape {
+        // As one piece; a derived clone goes number by number.
+        Shape(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Shape {
     /// The number of axes.
@@ -35,6 +42,9 @@ impl Shape {
 
     /// NumPy broadcasting of two shapes, or `None` where two extents differ and neither is 1.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        if self == other {
+            return Some(self.clone());
+        }
         let rank = self.rank().max(other.rank());
         let at = |s: &Shape, i: usize| if i + s.rank() >= rank { s[i + s.rank() - rank] } else { 1 };
         (0..rank)
@@ -50,7 +60,7 @@ impl Shape {
 
     /// Whether a tensor of this shape expands to `to` by broadcasting.
     pub fn expands_to(&self, to: &Shape) -> bool {
-        self.broadcast(to).as_ref() == Some(to)
+        self == to || self.broadcast(to).as_ref() == Some(to)
     }
 
     /// Row-major strides, in elements.

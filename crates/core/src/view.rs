@@ -70,7 +70,7 @@ pub struct Bound {
 }
 
 /// How a tensor's elements lie in a buffer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct View {
     /// Extents.
     pub shape: Shape,
@@ -80,6 +80,14 @@ pub struct View {
     pub offset: isize,
     /// Padding, if any.
     pub bounds: SmallVec<[Bound; 1]>,
+}
+
+impl Clone for View {
+    fn clone(&self) -> View {
+        let bounds = if self.bounds.is_empty() { SmallVec::new() } else { self.bounds.clone() };
+        // As one piece; a derived clone goes number by number.
+        View { shape: self.shape.clone(), strides: SmallVec::from_slice(&self.strides), offset: self.offset, bounds }
+    }
 }
 
 impl View {

@@ -156,6 +156,12 @@ fn a_million_operations() {
     assert_eq!(want, [1.0, 1.0]);
     assert!(loss.item::<f64>().unwrap().is_finite());
     drop((g, loss, y)); // by loops, not recursion: the stack of a test thread is small
+    // Each the input of the next twice, and of nobody else.
+    let mut z = Tensor::from([1.0f64]);
+    for _ in 0..200_000 {
+        z = &z * &z;
+    }
+    drop(z);
 }
 
 #[test]

@@ -443,7 +443,7 @@ mod tile;
 
 pub use half::{Half, narrow, wide};
 pub use then::{Finished, gemm_then, product_then};
-pub(crate) use tile::{Panel, pack_panel};
+pub(crate) use tile::{Panel, Strip, pack_panel, strip};
 
 #[cfg(test)]
 mod tests;

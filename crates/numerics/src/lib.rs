@@ -18,6 +18,7 @@
 //! | [`resample`] | planes at another size |
 //! | [`border`] | arrays with a border of their own elements |
 //! | [`attention`] | attention over tiles of scores, and its gradients |
+//! | [`recurrent`] | long short-term memory over a sequence, and its gradient |
 //! | [`scan`] | cumulative sum, product, maximum, minimum, log-sum-exp |
 //! | [`sort`] | sorting, top-k, order statistics, searching |
 //! | [`unique`] | distinct values, non-zero positions, histograms |
@@ -39,6 +40,7 @@ pub mod mask;
 mod micro;
 pub mod pages;
 pub mod pool;
+pub mod recurrent;
 pub mod resample;
 pub mod scan;
 pub mod scatter;

@@ -107,8 +107,9 @@ pub(crate) fn promote(a: &Tensor, b: &Tensor) -> DType {
 /// The common shape of tensors, or an error that shows all of them.
 #[track_caller]
 pub(crate) fn broadcast_all(op: &str, xs: &[&Tensor]) -> Result<Shape> {
-    let mut shape = Shape::default();
-    for x in xs {
+    let Some((first, rest)) = xs.split_first() else { return Ok(Shape::default()) };
+    let mut shape = first.shape().clone();
+    for x in rest.iter().filter(|x| x.shape() != first.shape()) {
         shape = match shape.broadcast(x.shape()) {
             Some(s) => s,
             None => {

@@ -66,6 +66,8 @@ pub fn apply(y: &Tensor, g: &Tensor, x: &[Tensor], needs: &[bool]) -> Result<Par
             Ok(out)
         }
         Op::After => Ok(Parts::from_iter([Some(g.clone()), None])),
+        // Made only where no gradient is asked through it.
+        Op::Call(_) => Err(no_gradient(y, " for a function that is one node")),
     }
 }
 
@@ -248,7 +250,9 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
             Ok([Some(dx), None].into_iter().chain(base).collect())
         }
         // They read constants: the tensor made of them has a rule of its own.
-        HostOp::Attention(_) | HostOp::AttentionGrad(_) => Err(no_gradient(y, "")),
+        HostOp::Lstm(_) | HostOp::LstmGrad(_) | HostOp::Attention(_) | HostOp::AttentionGrad(_) => {
+            Err(no_gradient(y, ""))
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     DType, Error, ErrorKind, Result, Shape, Tensor,
     api::axis,
-    graph::{IdMap, topological},
+    graph::{IdMap, plainly, topological},
     op::{Array, Conv, ConvKind, ConvParams, CustomOp, HostOp, Op, VjpRule},
     view::ViewOp,
 };
@@ -38,7 +38,7 @@ pub fn vmap<O: Tensors>(
     let (fronted, size) = fronted(inputs, in_dims)?;
     let args: Vec<Tensor> =
         fronted.iter().map(|(x, batched)| if *batched { Example::of(x) } else { x.clone() }).collect();
-    let y = f(&args)?;
+    let y = plainly(|| f(&args))?;
     let mut batch = Batch { size, done: IdMap::default(), since: u64::MAX };
     for ((x, batched), arg) in fronted.iter().zip(&args) {
         if !batched {
@@ -206,11 +206,14 @@ impl Batch {
                 | HostOp::Border(_)
                 | HostOp::BorderGrad(_)
                 | HostOp::OneHot(_) => same(node.op.clone()),
-                HostOp::TakeRows | HostOp::AddRows | HostOp::Attention(_) | HostOp::AttentionGrad(_) => {
-                    self.one_by_one(t, &lifted())?
-                }
+                HostOp::TakeRows
+                | HostOp::AddRows
+                | HostOp::Lstm(_)
+                | HostOp::LstmGrad(_)
+                | HostOp::Attention(_)
+                | HostOp::AttentionGrad(_) => self.one_by_one(t, &lifted())?,
             },
-            Op::Custom(_) => self.one_by_one(t, &lifted())?,
+            Op::Custom(_) | Op::Call(_) => self.one_by_one(t, &lifted())?,
             Op::WithVjp(rule) => same(Op::WithVjp(Arc::new(Batched(rule.clone())))),
         })
     }

@@ -27,13 +27,14 @@ pub use value::{Buffer, Value, live_bytes};
 pub(crate) use var::take_unsettled;
 pub use var::{VarCell, VarId};
 pub use walk::topological;
-pub(crate) use walk::{IdMap, IdSet, Walk};
+pub(crate) use walk::{IdHasher, IdMap, IdSet, Walk};
 
 use std::{cell::Cell, panic::Location};
 
 thread_local! {
     static GRAD_ENABLED: Cell<bool> = const { Cell::new(true) };
     static IN_BACKWARD: Cell<bool> = const { Cell::new(false) };
+    static PLAIN: Cell<bool> = const { Cell::new(false) };
     static ON_BEHALF_OF: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
@@ -75,6 +76,18 @@ pub(crate) fn backward_pass<R>(f: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = Restore(IN_BACKWARD.replace(true));
+    f()
+}
+
+/// Runs `f`, in which functions made of others are built as such, never as one node: their nodes will be gone over.
+pub(crate) fn plainly<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PLAIN.set(self.0);
+        }
+    }
+    let _restore = Restore(PLAIN.replace(true));
     f()
 }
 

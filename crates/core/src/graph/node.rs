@@ -133,8 +133,8 @@ impl Node {
 }
 
 thread_local! {
-    /// Inputs of nodes that are going, while a drop is under way on this thread.
-    static GOING: RefCell<Option<Vec<Tensor>>> = const { RefCell::new(None) };
+    /// Inputs of nodes that are going, and whether a drop is under way on this thread.
+    static GOING: RefCell<(Vec<Tensor>, bool)> = const { RefCell::new((Vec::new(), false)) };
 }
 
 impl Drop for Node {
@@ -143,20 +143,26 @@ impl Drop for Node {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Relaxed);
         let inputs = std::mem::take(&mut self.state.get_mut().unwrap_or_else(|e| e.into_inner()).inputs);
-        if inputs.is_empty() && !matches!(self.op, Op::WithVjp(_)) {
+        // Those that others hold as well do not go; one may be an input twice.
+        if inputs.iter().all(|t| Arc::strong_count(&t.0) > inputs.len()) && !matches!(self.op, Op::WithVjp(_)) {
             return;
         }
         let outermost = GOING.with(|going| {
             let mut going = going.borrow_mut();
-            let outermost = going.is_none();
-            going.get_or_insert_default().extend(inputs);
+            let outermost = !std::mem::replace(&mut going.1, true);
+            going.0.extend(inputs);
             outermost
         });
         if outermost {
-            while let Some(t) = GOING.with(|going| going.borrow_mut().as_mut().and_then(Vec::pop)) {
+            while let Some(t) = GOING.with(|going| going.borrow_mut().0.pop()) {
                 drop(t);
             }
-            GOING.with(|going| *going.borrow_mut() = None);
+            // The list stays, unless a large graph has gone.
+            GOING.with(|going| {
+                let mut going = going.borrow_mut();
+                going.0.shrink_to(1 << 10);
+                going.1 = false;
+            });
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The handle users hold.
 
-use super::{Node, Value, VarCell, VarId, is_grad_enabled, node::Inputs};
+use super::{Node, PLAIN, Value, VarCell, VarId, is_grad_enabled, node::Inputs};
 use crate::{
-    DType, Device, Error, ErrorKind, Result, Scalar, Shape,
-    op::{Op, ewise::Ewise},
+    DType, Device, Error, ErrorKind, Result, Scalar, Shape, autocast_dtype,
+    op::{Call, Composite, Op, ewise::Ewise},
     replay,
     view::ViewOp,
 };
+use smallvec::SmallVec;
 use std::{panic::Location, sync::Arc};
 
 /// An n-dimensional array, computed when it is read.
@@ -317,6 +318,32 @@ impl Tensor {
             return kept;
         }
         Tensor::build(op, inputs, inputs[0].shape().clone(), dtype, inputs[0].device(), at)
+    }
+
+    /// A function made of others, over inputs that were checked; the result has this shape and type. It is one node where
+    /// nobody will want to know what is inside: no gradient, no recording, no device with ways of its own to lay things out.
+    #[track_caller]
+    pub(crate) fn composed(
+        of: &'static Composite,
+        inputs: &[&Tensor],
+        settings: &[u64],
+        shape: Shape,
+        dtype: DType,
+    ) -> Tensor {
+        let device = inputs[0].device();
+        let tracked = || is_grad_enabled() && inputs.iter().any(|t| t.requires_grad());
+        if device.id() != 0 || PLAIN.get() || !replay::idle() || autocast_dtype().is_some() || tracked() {
+            let inputs: SmallVec<[Tensor; 4]> = inputs.iter().map(|t| t.resolve()).collect();
+            return (of.build)(&inputs, settings);
+        }
+        let op = Op::Call(Call { of, settings: SmallVec::from_slice(settings) });
+        Tensor::build(op, inputs, shape, dtype, device, Location::caller())
+    }
+
+    /// A tensor like this one that is never computed: what a function is built over to see what it is made of.
+    pub(crate) fn stand_in(&self) -> Tensor {
+        let (shape, at) = (self.shape().clone(), self.location());
+        Tensor(Node::new(Op::Data, Inputs::new(), shape, self.dtype(), self.device(), false, None, at))
     }
 
     /// A movement whose arguments have been checked.

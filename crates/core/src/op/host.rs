@@ -5,6 +5,7 @@ use crate::{DType, Shape};
 use gradus_numerics::{
     border::Border,
     pool::{MeanPool, Pool},
+    recurrent::Lstm,
     resample::Resample,
 };
 use smallvec::SmallVec;
@@ -71,6 +72,10 @@ pub enum HostOp {
     TakeRows,
     /// `([k, n], [k][, [rows, n]]) -> [rows, n]`: zeros, or the last input, with rows added up where the index says.
     AddRows,
+    /// `(gates, weight, h0, c0) -> flat`: long short-term memory over a sequence, f32; see [`Lstm::packed`].
+    Lstm(Lstm),
+    /// `(weight, c0, what Lstm kept, gradient) -> flat`: the gradients of gates, h0 and c0, one after the other.
+    LstmGrad(Lstm),
     /// `(q, k, v[, mask]) -> flat`: attention, then the logarithm of each row's sum: see [`Attention::packed`].
     Attention(Arc<Attention>),
     /// `(q, k, v[, mask], what Attention gave, gradient) -> flat`: the gradients for q, k and v one after the other.
@@ -239,7 +244,9 @@ impl HostOp {
             | HostOp::BorderGrad(_)
             | HostOp::OneHot(_)
             | HostOp::TakeRows
-            | HostOp::AddRows => self.clone(),
+            | HostOp::AddRows
+            | HostOp::Lstm(_)
+            | HostOp::LstmGrad(_) => self.clone(),
         }
     }
 
@@ -284,6 +291,8 @@ impl HostOp {
             HostOp::OneHot(_) => "one_hot",
             HostOp::TakeRows => "take_rows",
             HostOp::AddRows => "add_rows",
+            HostOp::Lstm(_) => "lstm",
+            HostOp::LstmGrad(_) => "lstm_grad",
             HostOp::Attention(_) => "scaled_dot_product_attention",
             HostOp::AttentionGrad(_) => "attention_grad",
         }

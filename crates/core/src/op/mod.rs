@@ -1,5 +1,6 @@
 //! Operations: a table of elementwise rows, and a small closed set of structural ones.
 
+mod call;
 mod conv;
 mod custom;
 pub mod ewise;
@@ -7,6 +8,7 @@ mod host;
 
 pub use gradus_math::block;
 
+pub use call::{Call, Composite};
 pub use conv::{Conv, ConvKind, ConvParams};
 pub use custom::{Array, CustomOp, VjpRule};
 pub use host::{Attention, HostOp, Linalg, MaxPool, ScanOp, ScatterMode};
@@ -78,6 +80,8 @@ pub enum Op {
     /// The elements of the first input, read only once the second has been computed: what keeps work that is meant to
     /// be done late (a recomputation) from being done early.
     After,
+    /// A function made of other operations; no gradient is asked through it.
+    Call(Call),
     /// The handle of a variable (never an input of another node: those hold snapshots).
     Var(Arc<VarCell>),
     /// What a variable held at one moment; gradients end here.
@@ -115,6 +119,7 @@ impl Op {
             Op::Custom(c) => c.name(),
             Op::WithVjp(r) => r.name(),
             Op::After => "after",
+            Op::Call(c) => c.of.name,
             Op::Var(_) => "var",
             Op::Snapshot(_) => "snapshot",
             Op::Detach => "detach",

@@ -3,6 +3,7 @@
 use super::{
     batch, codegen,
     codegen::Within,
+    expand::expand,
     fuse, in_place,
     items::{Item, Kind, Opaque},
     linear::Linear,
@@ -11,10 +12,11 @@ use super::{
     pooling,
     steps::{Home, Output, Part, Plan, Ref, Step, Tail},
 };
-use crate::{Device, Error, ErrorKind, Result, Tensor, backend::Matmul, kernel::Kernel, view::View};
+use crate::{Device, Error, ErrorKind, Result, Tensor, backend::Matmul, graph::IdHasher, kernel::Kernel, view::View};
 use std::{
     cell::Cell,
     collections::HashMap,
+    hash::BuildHasherDefault,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -23,7 +25,8 @@ use std::{
 
 type Key = (usize, u64, u64);
 
-static PLANS: Mutex<Option<HashMap<Key, Arc<Plan>>>> = Mutex::new(None);
+/// Keys are hashes: one multiplication more is enough.
+static PLANS: Mutex<Option<HashMap<Key, Arc<Plan>, BuildHasherDefault<IdHasher>>>> = Mutex::new(None);
 thread_local! {
     static MADE: Cell<usize> = const { Cell::new(0) };
 }
@@ -56,11 +59,19 @@ pub fn plan_for(graph: &Linear) -> Result<Arc<Plan>> {
 
 /// Plans a graph.
 fn make(graph: &Linear) -> Result<Plan> {
+    let Some(whole) = expand(graph)? else { return make_plain(graph, |n| graph.nodes[n].tensor.id()) };
+    let mut plan = make_plain(&whole.graph, |n| whole.age(graph, n))?;
+    whole.renumber(&mut plan);
+    Ok(plan)
+}
+
+/// Plans a graph without calls; nodes have ages.
+fn make_plain(graph: &Linear, age: impl Fn(usize) -> u64) -> Result<Plan> {
     check_sizes(graph)?;
     let mut lowered = lower::lower(graph);
     pooling::exchange(&mut lowered, |node| graph.nodes[node].keep);
     // Nodes are numbered as they are made: a backward pass that makes them in the order it needs them runs in it.
-    let age: Vec<u64> = lowered.items.iter().map(|i| graph.nodes[i.node].tensor.id()).collect();
+    let age: Vec<u64> = lowered.items.iter().map(|i| age(i.node)).collect();
     let fused = fuse::fuse(&mut lowered, age, graph.device.backend().limits());
     let mut b = Builder {
         items: &lowered.items,
@@ -131,7 +142,8 @@ fn make(graph: &Linear) -> Result<Plan> {
     let kernels =
         (0..steps.len()).filter(|&s| matches!(steps[s], Step::Kernel { .. } | Step::Kernels { .. })).collect();
     let id = NEXT.fetch_add(1, Relaxed);
-    Ok(Plan { id, device: graph.device, steps, kernels, buffers: b.homes, arena, outputs })
+    let (constants, inner) = (vec![], vec![]);
+    Ok(Plan { id, device: graph.device, steps, kernels, buffers: b.homes, arena, outputs, constants, inner })
 }
 
 /// An error if a tensor has more elements than addresses can count: all arithmetic on sizes below is then safe.

@@ -3,7 +3,7 @@
 use super::{
     cache::plan_for,
     linear::linearize,
-    run::Lines,
+    run::{Lines, Read},
     steps::{Home, Ref, Step, Tail},
 };
 use crate::{DType, Result, Shape, Tensor, kernel::Kernel};
@@ -62,7 +62,7 @@ pub fn explain(roots: &[&Tensor]) -> Result<Explanation> {
     let graph = linearize(&roots, first.device());
     let plan = plan_for(&graph)?;
     let size = |n: usize| (graph.nodes[n].tensor.numel() * graph.nodes[n].tensor.dtype().size()) as u64;
-    let steps = plan.steps.iter().map(|s| describe(s, &graph)).collect();
+    let steps = plan.steps.iter().map(|s| describe(s, &Read { graph: &graph, plan: &plan })).collect();
     let kept = plan
         .outputs
         .iter()

@@ -19,8 +19,10 @@ use std::{
 pub struct Linear {
     /// The nodes; those with a value are leaves.
     pub nodes: Vec<LinearNode>,
-    /// Scalar arguments, in order.
+    /// Scalar arguments, in order: its own, then those of a plan.
     pub scalars: Vec<Scalar>,
+    /// How many of them are its own.
+    pub own: usize,
     /// Hash of the structure.
     pub key: (u64, u64),
     /// Where all of it runs.
@@ -41,6 +43,8 @@ pub struct LinearNode {
     pub keep: bool,
     /// First of its scalar arguments.
     pub scalar: usize,
+    /// Nodes of the graph that read it.
+    pub uses: usize,
 }
 
 /// Collects the hash: two independent 64-bit mixes, so that a collision is out of the question.
@@ -81,42 +85,38 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
     let expected = LAST.load(Relaxed).min(1 << 14);
     let mut nodes: Vec<LinearNode> = Vec::with_capacity(expected);
     let walk = Walk::begin();
-    let mut inner_uses: Vec<usize> = Vec::with_capacity(expected);
-    let mut stack: Vec<(Tensor, bool)> = Vec::new();
+    let mut stack: SmallVec<[(Tensor, bool); 16]> = SmallVec::new();
     for root in roots {
         stack.push((root.clone(), false));
         while let Some((t, ready)) = stack.pop() {
             if walk.place(&t).is_some() {
                 continue;
             }
-            if !ready {
-                let before = stack.len();
-                let leaf = t.node().peek(|inputs, value| {
-                    if value.is_none() {
-                        for i in inputs.iter().rev() {
-                            if walk.place(i).is_none() {
-                                stack.push((i.clone(), false));
-                            }
+            let before = stack.len();
+            let mut inputs: SmallVec<[usize; 2]> = SmallVec::new();
+            let value = t.node().peek(|read, value| {
+                if value.is_none() {
+                    for i in read.iter().rev() {
+                        match walk.place(i) {
+                            Some(place) => inputs.push(place),
+                            None if ready => {} // the value came in between, with another thread's run
+                            None => stack.push((i.clone(), false)),
                         }
                     }
-                    value.is_some()
-                });
-                if !leaf && stack.len() > before {
-                    // Itself first, so that it comes off the stack after its inputs.
-                    stack.insert(before, (t, true));
-                    continue;
+                    inputs.reverse();
                 }
-            }
-            let (inputs, value) = t.node().peek(|inputs, value| match value {
-                Some(v) => (SmallVec::new(), Some(v.clone())),
-                None => (inputs.iter().filter_map(|i| walk.place(i)).collect::<SmallVec<[usize; 2]>>(), None),
+                value.cloned()
             });
+            if stack.len() > before {
+                // Itself first, so that it comes off the stack after its inputs.
+                stack.insert(before, (t, true));
+                continue;
+            }
             for &i in &inputs {
-                inner_uses[i] += 1;
+                nodes[i].uses += 1;
             }
             walk.set(&t, nodes.len());
-            inner_uses.push(0);
-            nodes.push(LinearNode { tensor: t, inputs, value, wanted: false, keep: false, scalar: 0 });
+            nodes.push(LinearNode { tensor: t, inputs, value, wanted: false, keep: false, scalar: 0, uses: 0 });
         }
     }
     LAST.store(nodes.len(), Relaxed);
@@ -126,12 +126,12 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
     drop(walk);
     let mut scalars = Vec::new();
     let mut h = Mix(1, 2);
-    for (n, &uses) in nodes.iter_mut().zip(&inner_uses) {
+    for n in &mut nodes {
         let node = n.tensor.node();
         n.scalar = scalars.len();
         if n.value.is_none() {
             // One reference is ours, `uses` are the graph's: any other is somebody who may read it later.
-            n.wanted |= Arc::strong_count(&n.tensor.0) > uses + 1;
+            n.wanted |= Arc::strong_count(&n.tensor.0) > n.uses + 1;
             n.keep = node.requires_grad && !node.differentiated.load(Relaxed);
             match node.op {
                 Op::Scalar(x) => scalars.push(x),
@@ -144,7 +144,8 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
         }
         hash_node(n, &mut h);
     }
-    Linear { nodes, scalars, key: (h.0, h.1), device }
+    let own = scalars.len();
+    Linear { nodes, scalars, own, key: (h.0, h.1), device }
 }
 
 impl Linear {
@@ -179,6 +180,10 @@ fn hash_node(n: &LinearNode, h: &mut Mix) {
         Op::Gather { axis } | Op::Cat { axis } => axis.hash(h),
         Op::Conv(c) => c.hash(h),
         Op::Host(o) => o.hash(h),
+        Op::Call(c) => {
+            h.write_usize(std::ptr::from_ref(c.of) as usize);
+            c.settings.iter().for_each(|&s| h.write_u64(s));
+        }
         // A custom operation is itself and no other: its parameters are its own business.
         Op::Custom(c) => h.write_usize(Arc::as_ptr(c).cast::<()>() as usize),
         Op::Data

@@ -162,6 +162,8 @@ impl Lower {
                 let number = self.item(Kind::Scalar(n.scalar), SmallVec::new(), Shape::default(), dtype, i, None);
                 return if shape.rank() == 0 { number } else { self.view(number, &ViewOp::Expand(shape.clone()), i) };
             }
+            // Expanded before.
+            Op::Call(_) => return input(self, 0),
             Op::Iota => Kind::Iota,
             Op::Rand { .. } => Kind::Rand(n.scalar),
             Op::Ewise(row) => Kind::Ewise(row),

@@ -3,6 +3,7 @@
 //! 1. `linear` walks the graph once, in order, and takes a hash of its *structure*: operations, shapes, types, strides,
 //!    and who is wanted. Values are not part of it: buffers, their offsets, scalars and random seeds are arguments.
 //! 2. `cache` looks the hash up. A training step is planned once and replayed after that.
+//!    `expand` then puts what functions are made of in the place of those that are one node.
 //! 3. `lower` turns nodes into *items* (`items`): views become strides on the edges, aliases vanish, equal items become one.
 //!    `pooling` puts rectifiers behind the poolings that read them.
 //! 4. `fuse` puts items into groups, each of which becomes one kernel.
@@ -19,6 +20,7 @@ mod batch;
 mod cache;
 mod codegen;
 mod epilogue;
+mod expand;
 mod explain;
 mod fuse;
 mod in_place;

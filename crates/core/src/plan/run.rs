@@ -19,6 +19,8 @@ use std::{cell::Cell, panic::Location, sync::Arc};
 
 thread_local! {
     static LAUNCHES: Cell<usize> = const { Cell::new(0) };
+    /// Lists for the next run.
+    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch::new()) };
 }
 
 /// Steps (kernels, matrix products, routines) this thread has run.
@@ -28,7 +30,7 @@ pub fn kernel_launches() -> usize {
 
 /// Computes these tensors, in one run for each device, together with what their users still hold.
 pub fn realize(roots: &[&Tensor]) -> Result<()> {
-    let pending: Vec<Tensor> = roots.iter().map(|t| t.resolve()).filter(|t| !t.node().has_value()).collect();
+    let pending: Roots = roots.iter().map(|t| t.resolve()).filter(|t| !t.node().has_value()).collect();
     if pending.is_empty() { Ok(()) } else { realize_all(pending) }
 }
 
@@ -37,11 +39,17 @@ pub(crate) fn settle(roots: &[&Tensor]) -> Result<()> {
     realize_all(roots.iter().map(|t| t.resolve()).filter(|t| !t.node().has_value()).collect())
 }
 
-fn realize_all(mut pending: Vec<Tensor>) -> Result<()> {
+/// Tensors to compute, most often one.
+type Roots = SmallVec<[Tensor; 2]>;
+
+fn realize_all(mut pending: Roots) -> Result<()> {
     pending.extend(take_unsettled());
     while let Some(first) = pending.first() {
         let device = first.device();
-        let (here, there): (Vec<_>, Vec<_>) = pending.into_iter().partition(|t| t.device() == device);
+        if pending.iter().all(|t| t.device() == device) {
+            return realize_on(&pending, device);
+        }
+        let (here, there): (Roots, Roots) = pending.into_iter().partition(|t| t.device() == device);
         realize_on(&here, device)?;
         pending = there;
     }
@@ -63,11 +71,19 @@ fn realize_on(roots: &[Tensor], device: Device) -> Result<()> {
     }
     let plan = plan_for(&graph)?;
     let buffers = bind(&plan, &graph)?;
-    Call { plan: &plan, buffers: &buffers, scalars: &graph.scalars, lines: &graph, nodes: graph.nodes.len() }
-        .run(&mut Scratch::default())?;
+    graph.scalars.extend_from_slice(&plan.constants);
+    let lines = Read { graph: &graph, plan: &plan };
+    let call =
+        Call { plan: &plan, buffers: &buffers, scalars: &graph.scalars, lines: &lines, nodes: graph.nodes.len() };
+    // A run inside this one (a user's operation may compute) finds none, and makes its own.
+    let mut scratch = SCRATCH.take();
+    let done = call.run(&mut scratch);
+    SCRATCH.set(scratch);
+    done?;
     for o in &plan.outputs {
         let (buffer, leaf_offset) = &buffers[o.buffer];
-        let view = View { offset: o.view.offset + leaf_offset, ..o.view.clone() };
+        let mut view = o.view.clone();
+        view.offset += leaf_offset;
         graph.nodes[o.node].tensor.node().set_value(Value { buffer: buffer.clone(), view });
     }
     replay::ran(&plan, graph, buffers);
@@ -91,10 +107,20 @@ pub(crate) trait Lines {
     fn line(&self, node: usize) -> (&str, &'static Location<'static>);
 }
 
-impl Lines for Linear {
+/// A graph with the plan that was made for it.
+pub(super) struct Read<'a> {
+    pub graph: &'a Linear,
+    pub plan: &'a Plan,
+}
+
+impl Lines for Read<'_> {
     fn line(&self, node: usize) -> (&str, &'static Location<'static>) {
-        let t = &self.nodes[node].tensor;
-        (t.op_name(), t.location())
+        let tensor = |n: usize| &self.graph.nodes[n].tensor;
+        let inner = node.checked_sub(self.graph.nodes.len()).and_then(|n| self.plan.inner.get(n));
+        match inner {
+            Some((name, call)) => (name, tensor(*call).location()),
+            None => (tensor(node).op_name(), tensor(node).location()),
+        }
     }
 }
 
@@ -118,6 +144,12 @@ pub(crate) struct Scratch {
     addresses: Vec<u64>,
     slots: Vec<Slot<'static>>,
     params: Vec<Scalar>,
+}
+
+impl Scratch {
+    const fn new() -> Scratch {
+        Scratch { addresses: Vec::new(), slots: Vec::new(), params: Vec::new() }
+    }
 }
 
 /// An empty list with the room of another; what it may hold can live for another time.
@@ -162,7 +194,7 @@ impl<'a> Call<'a> {
 /// The buffers of a run: leaves as they are, others where an earlier run of the plan had them, or new ones.
 fn bind(plan: &Plan, graph: &Linear) -> Result<Vec<(Arc<Buffer>, isize)>> {
     let leaf = |n: usize| graph.nodes[n].value.as_ref().ok_or_else(|| Tensor::bug("a leaf without a value"));
-    let mut given = Vec::with_capacity(plan.buffers.len());
+    let mut given: Few<Option<[u64; 2]>> = Few::with_capacity(plan.buffers.len());
     for home in &plan.buffers {
         given.push(match *home {
             Home::Leaf(n) => leaf(n).map(|v| Some([v.buffer.raw(), v.view.offset as u64]))?,

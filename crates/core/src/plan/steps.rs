@@ -1,7 +1,7 @@
 //! What a plan is: steps over buffers known by number.
 
 use crate::{
-    DType, Device, Shape,
+    DType, Device, Scalar, Shape,
     backend::{Executable, Matmul},
     kernel::Kernel,
     op::{Conv, CustomOp, HostOp},
@@ -144,4 +144,8 @@ pub struct Plan {
     pub arena: usize,
     /// What it leaves behind.
     pub outputs: Vec<Output>,
+    /// Scalar arguments after those of the graph: numbers inside calls.
+    pub constants: Vec<Scalar>,
+    /// Nodes after those of the graph: what each does, and the call it is a part of.
+    pub inner: Vec<(String, usize)>,
 }

@@ -159,6 +159,11 @@ thread_local! {
     static LATER: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether nothing is recorded on this thread, neither runs nor numbers.
+pub(crate) fn idle() -> bool {
+    !recording() && numbers::idle()
+}
+
 /// Whether this happens in a call of a compiled function, which computes at its end what it returns and what variables were
 /// set to: an optimizer need not compute its step before, while the gradients are still held.
 pub fn computes_later() -> bool {

@@ -48,7 +48,9 @@ impl Ran {
 
     /// What errors and profiles say of its nodes.
     pub fn lines(&self) -> Named {
-        self.graph.nodes.iter().map(|n| (n.tensor.op_name().to_string(), n.tensor.location())).collect()
+        let at = |n: usize| self.graph.nodes[n].tensor.location();
+        let own = self.graph.nodes.iter().map(|n| (n.tensor.op_name().to_string(), n.tensor.location()));
+        own.chain(self.plan.inner.iter().map(|(name, call)| (name.clone(), at(*call)))).collect()
     }
 }
 

@@ -69,7 +69,7 @@ impl Run<'_> {
                     Kind::Plain(_) | Kind::Gru => None,
                 };
                 let (outputs, state) = self.direction(w, &y, State { h, c }, d == 1, lengths)?;
-                ways.push(Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 0)?);
+                ways.push(outputs);
                 last.push(state);
             }
             y = match &ways[..] {
@@ -95,9 +95,15 @@ impl Run<'_> {
         start: State,
         backwards: bool,
         lengths: Option<&Tensor>,
-    ) -> Result<(Vec<Tensor>, State)> {
+    ) -> Result<(Tensor, State)> {
         let steps = x.dims()[0];
         let gates = project(self.kind, w, x)?;
+        if let (Kind::Lstm, None, None, Some(c)) = (self.kind, lengths, &w.weight_hr, &start.c) {
+            // All steps at once.
+            let (y, c) = gates.lstm(&w.weight_hh, &start.h, c, backwards)?;
+            let h = y.select(0, if backwards { 0 } else { -1 })?;
+            return Ok((y, State { h, c: Some(c) }));
+        }
         let mut state = start;
         let mut outputs = vec![None; steps];
         for i in 0..steps {
@@ -117,7 +123,7 @@ impl Run<'_> {
             outputs[t] = Some(output);
             state = new;
         }
-        Ok((outputs.into_iter().flatten().collect(), state))
+        Ok((Tensor::stack(&outputs.iter().flatten().collect::<Vec<_>>(), 0)?, state))
     }
 
     #[track_caller]

@@ -2,11 +2,12 @@
 //! a cycle as in `f32`. Products of pairs are added to sums in `f32`; a sum is rounded once, at its end. The instruction
 //! takes numbers below 2^-126 as zero.
 //!
-//! `B` is packed into panels of up to 48 columns, `A` into panels of 8 rows, both as pairs of neighbours along `k`. Blocks and
-//! the order of sums follow from the sizes alone.
+//! `B` is packed into panels of up to 48 columns, as pairs of neighbours along `k`. So is `A`, into panels of 8 rows, unless
+//! its rows hold such pairs as they are. Blocks and the order of sums follow from the sizes alone.
 
 use super::{Dims, Half, Layout, Operand};
 use crate::scratch;
+use crate::simd::{Avx512, Isa, Simd};
 use crate::tasks::{Shared, for_tasks};
 use std::arch::x86_64::*;
 
@@ -16,8 +17,8 @@ const ROWS: usize = 8;
 const VECTORS: usize = 3;
 /// Pairs along `k` that are packed together.
 const DEPTH: usize = 1024;
-/// Columns that are packed together: a multiple of a panel.
-const COLUMNS: usize = 10 * VECTORS * 16;
+/// Pairs of columns that are packed together: what stays in the L2 cache.
+const PACKED: usize = DEPTH * 10 * VECTORS * 16;
 /// Rows of a task.
 const TASK: usize = 64;
 
@@ -59,7 +60,7 @@ pub(super) unsafe fn run<T: Half>(
     lc: Layout,
     parallel: bool,
 ) -> bool {
-    let has = is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512bw");
+    let has = is_x86_feature_detected!("avx512bf16") && Isa::detect() == Isa::Avx512;
     if !has || d.k < 2 || d.m.min(d.n) < 4 {
         return false;
     }
@@ -105,13 +106,18 @@ struct Tile {
 unsafe fn product(m: usize, n: usize, k: usize, a: Numbers, b: Numbers, out: &Out, parallel: bool) {
     let all = k.div_ceil(2);
     let deep = all > DEPTH;
-    let mut sums = deep.then(|| scratch::take(m * n.min(COLUMNS)));
-    let sums = Shared::wrap(sums.as_mut().map_or(std::ptr::null_mut(), |s| s.as_mut_ptr()));
-    let mut room = scratch::take(all.min(DEPTH) * n.min(COLUMNS).next_multiple_of(16));
-    let packed = Shared::new(&mut room);
     let panel = VECTORS * 16;
-    for first in (0..n).step_by(COLUMNS) {
-        let columns = (n - first).min(COLUMNS);
+    // As many columns at once as have room, and in equal parts: all rows are gone over for each.
+    let parts = (n * all.min(DEPTH)).div_ceil(PACKED);
+    let most = n.div_ceil(parts).next_multiple_of(panel);
+    let mut sums = deep.then(|| scratch::take(m * n.min(most)));
+    let sums = Shared::wrap(sums.as_mut().map_or(std::ptr::null_mut(), |s| s.as_mut_ptr()));
+    let mut room = scratch::take(all.min(DEPTH) * n.min(most).next_multiple_of(16));
+    let packed = Shared::new(&mut room);
+    // Rows of pairs are read where they lie.
+    let there = a.cs == 1 && k.is_multiple_of(2);
+    for first in (0..n).step_by(most) {
+        let columns = (n - first).min(most);
         let panels = columns.div_ceil(panel);
         for from in (0..all).step_by(DEPTH) {
             let pairs = (all - from).min(DEPTH);
@@ -131,9 +137,9 @@ unsafe fn product(m: usize, n: usize, k: usize, a: Numbers, b: Numbers, out: &Ou
             for_tasks(blocks * shares, parallel, |t| {
                 let (block, share) = (t / shares, t % shares);
                 let rows = block * TASK..m.min((block + 1) * TASK);
-                let mut room = scratch::take(rows.len().next_multiple_of(ROWS) * pairs);
-                let own = room.as_mut_ptr().cast::<u32>();
-                for i in (0..rows.len()).step_by(ROWS) {
+                let mut room = (!there).then(|| scratch::take(rows.len().next_multiple_of(ROWS) * pairs));
+                let own = room.as_mut().map_or(std::ptr::null_mut(), |r| r.as_mut_ptr().cast::<u32>());
+                for i in (0..if there { 0 } else { rows.len() }).step_by(ROWS) {
                     // SAFETY: the buffer has room for whole panels.
                     unsafe {
                         let height = (rows.len() - i).min(ROWS);
@@ -145,7 +151,7 @@ unsafe fn product(m: usize, n: usize, k: usize, a: Numbers, b: Numbers, out: &Ou
                     for i in (0..rows.len()).step_by(ROWS) {
                         let height = (rows.len() - i).min(ROWS);
                         let (row, column) = (rows.start + i, p * panel);
-                        let step = n.min(COLUMNS);
+                        let step = n.min(most);
                         let tile = Tile {
                             height,
                             width,
@@ -157,7 +163,14 @@ unsafe fn product(m: usize, n: usize, k: usize, a: Numbers, b: Numbers, out: &Ou
                         // SAFETY: panels were packed above; tiles are different parts of the output and of the sums.
                         unsafe {
                             let b = packed.ptr().cast::<u32>().add(p * panel * pairs).cast_const();
-                            multiply(pairs, own.add(i * pairs), b, &tile);
+                            if there {
+                                // Rows that are not there are the last one again; nobody sees their sums.
+                                let line = |r: usize| a.from(row + r.min(height - 1), 2 * from).at.cast::<u32>();
+                                multiply::<1>(pairs, std::array::from_fn(line), b, &tile);
+                            } else {
+                                let first = own.add(i * pairs).cast_const();
+                                multiply::<ROWS>(pairs, std::array::from_fn(|r| first.wrapping_add(r)), b, &tile);
+                            }
                         }
                     }
                 }
@@ -184,10 +197,18 @@ unsafe fn pack(a: Numbers, rows: usize, k: usize, step: usize, to: *mut u32) {
                 zip(a.from(0, 2 * p).at, a.from(0, 2 * p + 1).at, rows, to.add(p * step));
             }
         } else if a.cs == 1 {
-            // Eight pairs of a row at a time: both sides stay in the cache.
+            // Squares of 16 rows and 16 pairs are turned in registers.
+            let square = a.rs > 0 && a.rs % 2 == 0;
+            let (turned_rows, turned_pairs) = if square { (rows / 16 * 16, whole / 16 * 16) } else { (0, 0) };
+            for p in (0..turned_pairs).step_by(16) {
+                for r in (0..turned_rows).step_by(16) {
+                    turn(a.from(r, 2 * p).at.cast(), a.rs as usize / 2, to.add(p * step + r), step);
+                }
+            }
+            // The rest eight pairs of a row at a time: both sides stay in the cache.
             for p in (0..whole).step_by(8) {
                 let n = (whole - p).min(8);
-                for r in 0..rows {
+                for r in if p < turned_pairs { turned_rows } else { 0 }..rows {
                     let from = a.from(r, 2 * p).at.cast::<u32>();
                     for i in 0..n {
                         *to.add((p + i) * step + r) = from.add(i).read_unaligned();
@@ -209,6 +230,13 @@ unsafe fn pack(a: Numbers, rows: usize, k: usize, step: usize, to: *mut u32) {
     }
 }
 
+/// Transposes 16 rows of 16 pairs, `from` apart, to rows `to` apart.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn turn(x: *const u32, from: usize, y: *mut u32, to: usize) {
+    // SAFETY: the caller's promise. Moving numbers about does not look at what they are.
+    unsafe { Avx512::transpose(x.cast(), from, y.cast(), to) }
+}
+
 /// Pairs of the elements of two stretches.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn zip(x: *const u16, y: *const u16, n: usize, to: *mut u32) {
@@ -224,22 +252,27 @@ unsafe fn zip(x: *const u16, y: *const u16, n: usize, to: *mut u32) {
     }
 }
 
-/// Adds the product of two panels to a tile.
+/// Adds the product of rows, whose pairs lie `STEP` apart, and a panel to a tile.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn multiply(pairs: usize, a: *const u32, b: *const u32, tile: &Tile) {
+unsafe fn multiply<const STEP: usize>(pairs: usize, a: [*const u32; ROWS], b: *const u32, tile: &Tile) {
     // SAFETY: the caller packed panels of these sizes.
     unsafe {
         match tile.width.div_ceil(16) {
-            1 => sums::<1>(pairs, a, b, tile),
-            2 => sums::<2>(pairs, a, b, tile),
-            _ => sums::<3>(pairs, a, b, tile),
+            1 => sums::<1, STEP>(pairs, a, b, tile),
+            2 => sums::<2, STEP>(pairs, a, b, tile),
+            _ => sums::<3, STEP>(pairs, a, b, tile),
         }
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn sums<const V: usize>(pairs: usize, a: *const u32, b: *const u32, tile: &Tile) {
+unsafe fn sums<const V: usize, const STEP: usize>(
+    pairs: usize,
+    a: [*const u32; ROWS],
+    b: *const u32,
+    tile: &Tile,
+) {
     let mask = |v: usize| {
         let left = tile.width.saturating_sub(16 * v);
         if left >= 16 { 0xffff } else { (1u16 << left) - 1 }
@@ -259,8 +292,9 @@ unsafe fn sums<const V: usize>(pairs: usize, a: *const u32, b: *const u32, tile:
             for (v, c) in columns.iter_mut().enumerate() {
                 *c = _mm512_loadu_si512(b.add((p * V + v) * 16).cast());
             }
-            for (r, acc) in acc.iter_mut().enumerate() {
-                let x: __m512bh = std::mem::transmute(_mm512_set1_epi32(*a.add(p * ROWS + r) as i32));
+            for (a, acc) in a.iter().zip(&mut acc) {
+                let pair = a.add(p * STEP).read_unaligned();
+                let x: __m512bh = std::mem::transmute(_mm512_set1_epi32(pair as i32));
                 for (acc, c) in acc.iter_mut().zip(columns) {
                     *acc = _mm512_dpbf16_ps(*acc, x, std::mem::transmute::<__m512i, __m512bh>(c));
                 }

@@ -5,7 +5,7 @@ use crate::simd::{Simd, dispatch};
 
 /// Some rows of `C` over the columns of a panel, and what they are made of.
 #[derive(Clone, Copy)]
-pub(super) struct Strip {
+pub(crate) struct Strip {
     pub rows: usize,
     /// Columns of the panel that are there: `B`'s rows have whole vectors, of zeros beyond them.
     pub columns: usize,
@@ -107,7 +107,7 @@ dispatch! {
     ///
     /// All elements lie in memory that may be read (those of `B` up to whole vectors) and, for `C`,
     /// written by this thread alone.
-    pub(super) unsafe fn strip = strip_body(s: &Strip)
+    pub(crate) unsafe fn strip = strip_body(s: &Strip)
 }
 
 /// A panel of `B`: `depth` rows of up to three vectors, and where it lies.

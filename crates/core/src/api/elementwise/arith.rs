@@ -21,6 +21,9 @@ pub(crate) fn binary(row: &'static Ewise, a: &Tensor, b: &Tensor) -> Result<Tens
         return Err(Error::dtype(row.name, &[a.dtype(), b.dtype()], why).operand(a).operand(b));
     }
     same_device(row.name, &[a, b])?;
+    if a.shape() == b.shape() && a.dtype() == work && b.dtype() == work {
+        return Ok(Tensor::ewise(row, &[a, b], if row.kind == Kind::Compare { DType::Bool } else { work }));
+    }
     let shape = broadcast_all(row.name, &[a, b])?;
     let out = if row.kind == Kind::Compare { DType::Bool } else { work };
     let (a, b) = (a.to_dtype(work).expand_to(&shape), b.to_dtype(work).expand_to(&shape));

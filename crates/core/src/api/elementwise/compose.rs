@@ -1,8 +1,11 @@
 //! Elementwise functions that are short formulas over others: they fuse into one kernel, and their gradients follow.
 
-use crate::api::{arith::Operand, broadcast_all, same_device};
+use crate::api::{
+    arith::{Operand, binary_scalar},
+    broadcast_all, same_device,
+};
 use crate::{
-    DType, Error, Result, Scalar, Tensor,
+    DType, Error, Result, Scalar, Tensor, is_grad_enabled,
     op::{Op, ewise},
 };
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
@@ -328,9 +331,20 @@ impl Tensor {
         self.clamp_min(lo)?.clamp_max(hi)
     }
 
+    /// A bound that is a number, in a type that this keeps, where nobody will ask for a gradient: those of a maximum share
+    /// it between equals.
+    fn plain_bound(&self, bound: &impl Operand) -> Option<Scalar> {
+        let x = bound.number().filter(|x| !x.f64().is_nan() && x.promote_with(self.dtype()) == self.dtype())?;
+        let number = self.dtype() != DType::Bool && !(is_grad_enabled() && self.requires_grad());
+        number.then_some(x)
+    }
+
     /// At least `lo` (NaN stays).
     #[track_caller]
     pub fn clamp_min(&self, lo: impl Operand) -> Result<Tensor> {
+        if let Some(lo) = self.plain_bound(&lo) {
+            return binary_scalar(&ewise::MAXIMUM, self, lo, false);
+        }
         let lo = lo.tensor(self);
         let beyond = self.lt(&lo)?;
         if is_number(&lo) { beyond.where_(&lo, self) } else { beyond.logical_or(lo.isnan())?.where_(&lo, self) }
@@ -339,6 +353,9 @@ impl Tensor {
     /// At most `hi` (NaN stays).
     #[track_caller]
     pub fn clamp_max(&self, hi: impl Operand) -> Result<Tensor> {
+        if let Some(hi) = self.plain_bound(&hi) {
+            return binary_scalar(&ewise::MINIMUM, self, hi, false);
+        }
         let hi = hi.tensor(self);
         let beyond = self.gt(&hi)?;
         if is_number(&hi) { beyond.where_(&hi, self) } else { beyond.logical_or(hi.isnan())?.where_(&hi, self) }

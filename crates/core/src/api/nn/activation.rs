@@ -1,7 +1,10 @@
 //! Activations: functions of one element, and gates.
 
 use crate::api::axis;
-use crate::{Error, Result, Shape, Tensor, op::ewise};
+use crate::{
+    Error, Result, Shape, Tensor,
+    op::{Composite, ewise},
+};
 
 /// selu's two numbers (Klambauer et al., 2017).
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
@@ -39,17 +42,30 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gelu(&self) -> Tensor {
-        let x = self.as_float();
-        &x * 0.5 * ((&x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
+        static GELU: Composite = Composite {
+            name: "gelu",
+            build: |x, _| {
+                let x = x[0].as_float();
+                &x * 0.5 * ((&x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
+            },
+        };
+        Tensor::composed(&GELU, &[self], &[], self.shape().clone(), self.dtype().to_float())
     }
 
     /// [`Tensor::gelu`] approximated with tanh, as GPT-2 has it.
     #[track_caller]
     pub fn gelu_tanh(&self) -> Tensor {
-        let x = self.as_float();
-        let inner = (&x * &x * &x * 0.044_715 + &x) * (std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2);
-        // (1 + tanh u) / 2 = sigmoid 2u, which is less work and exact where the sum would cancel.
-        &x * inner.sigmoid()
+        static GELU_TANH: Composite = Composite {
+            name: "gelu_tanh",
+            build: |x, _| {
+                let x = x[0].as_float();
+                let twice = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
+                let inner = (&x * &x * &x * 0.044_715 + &x) * twice;
+                // (1 + tanh u) / 2 = sigmoid 2u, which is less work and exact where the sum would cancel.
+                &x * inner.sigmoid()
+            },
+        };
+        Tensor::composed(&GELU_TANH, &[self], &[], self.shape().clone(), self.dtype().to_float())
     }
 
     /// `x sigmoid(x)`, also called swish.

@@ -20,6 +20,7 @@ pub(crate) mod norm;
 mod norm_grad;
 pub(crate) mod patches;
 pub(crate) mod pool;
+mod recurrent;
 pub(crate) mod resize;
 mod resize_taps;
 pub(crate) mod sizes;

@@ -2,7 +2,10 @@
 
 use super::norm_grad::ChannelNorm;
 use crate::api::activation::channel_shape;
-use crate::{DType, Error, Result, Shape, Tensor, op::ReduceOp};
+use crate::{
+    DType, Error, Result, Shape, Tensor,
+    op::{Composite, ReduceOp},
+};
 use smallvec::SmallVec;
 
 /// How [`Tensor::batch_norm`] and [`Tensor::instance_norm`] work.
@@ -98,7 +101,21 @@ impl Tensor {
         bias: Option<&Tensor>,
         eps: f64,
     ) -> Result<Tensor> {
-        Ok(self.native_layer_norm(normalized_shape, weight, bias, eps)?.0)
+        static LAYER_NORM: Composite = Composite {
+            name: "layer_norm",
+            build: |given, settings| {
+                let (x, [weight, bias]) = affine(given, settings[0]);
+                let over = Shape::from(&x.dims()[settings[1] as usize..]);
+                let axes = (settings[1] as usize..x.rank()).collect();
+                let n = x.wide().standardize(&axes, f64::from_bits(settings[2]));
+                n.out.scale_shift(weight, bias, &over).back_to(x)
+            },
+        };
+        let over = normalized_shape.into();
+        self.trailing("layer_norm", &over)?;
+        self.check_param("layer_norm", "weight", weight, &over)?;
+        self.check_param("layer_norm", "bias", bias, &over)?;
+        Ok(self.normed(&LAYER_NORM, [weight, bias], &[(self.rank() - over.rank()) as u64, eps.to_bits()]))
     }
 
     /// [`Tensor::layer_norm`] with the means and the inverse standard deviations it used.
@@ -128,14 +145,23 @@ impl Tensor {
         weight: Option<&Tensor>,
         eps: Option<f64>,
     ) -> Result<Tensor> {
+        static RMS_NORM: Composite = Composite {
+            name: "rms_norm",
+            build: |given, settings| {
+                let (of, [weight, _]) = affine(given, settings[0]);
+                let over = Shape::from(&of.dims()[settings[1] as usize..]);
+                let axes = (settings[1] as usize..of.rank()).collect();
+                let x = of.wide();
+                let square = (&x * &x).reduce_keep(ReduceOp::Sum, axes) / over.numel() as f64;
+                let out = &x * (square + f64::from_bits(settings[2])).rsqrt();
+                out.scale_shift(weight, None, &over).back_to(of)
+            },
+        };
         let over = normalized_shape.into();
-        let axes = self.trailing("rms_norm", &over)?;
+        self.trailing("rms_norm", &over)?;
         self.check_param("rms_norm", "weight", weight, &over)?;
-        let x = self.wide();
-        let eps = eps.unwrap_or(if x.dtype() == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 });
-        let square = (&x * &x).reduce_keep(ReduceOp::Sum, axes) / over.numel() as f64;
-        let out = &x * (square + eps).rsqrt();
-        Ok(out.scale_shift(weight, None, &over).back_to(self))
+        let eps = eps.unwrap_or(if self.dtype() == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 });
+        Ok(self.normed(&RMS_NORM, [weight, None], &[(self.rank() - over.rank()) as u64, eps.to_bits()]))
     }
 
     /// Mean 0 and variance 1 over groups of channels (axis 1), then `weight` and `bias` for each channel.
@@ -154,17 +180,25 @@ impl Tensor {
         }
         self.check_param("group_norm", "weight", weight, &[channels])?;
         self.check_param("group_norm", "bias", bias, &[channels])?;
-        // Groups and their channels as axes of their own.
-        let (rest, each) = (self.dims()[2..].iter().product(), channels / groups);
-        let by = ChannelNorm {
+        static GROUP_NORM: Composite = Composite {
             name: "group_norm",
-            split: [self.dims()[0], groups, each, rest].into(),
-            axes: SmallVec::from_slice(&[2, 3]),
-            per: [1, groups, each, 1].into(),
-            eps,
-            wide: crate::autocast_dtype().is_some(),
+            build: |given, settings| {
+                let (x, [weight, bias]) = affine(given, settings[0]);
+                // Groups and their channels as axes of their own.
+                let groups = settings[1] as usize;
+                let (rest, each) = (x.dims()[2..].iter().product(), x.dims()[1] / groups);
+                let by = ChannelNorm {
+                    name: "group_norm",
+                    split: [x.dims()[0], groups, each, rest].into(),
+                    axes: SmallVec::from_slice(&[2, 3]),
+                    per: [1, groups, each, 1].into(),
+                    eps: f64::from_bits(settings[2]),
+                    wide: crate::autocast_dtype().is_some(),
+                };
+                by.apply(x, weight, bias).0
+            },
         };
-        Ok(by.apply(self, weight, bias).0)
+        Ok(self.normed(&GROUP_NORM, [weight, bias], &[groups as u64, eps.to_bits()]))
     }
 
     /// Mean 0 and variance 1 for each channel (axis 1) over the batch, then `weight` and `bias`. Also the new running
@@ -189,25 +223,39 @@ impl Tensor {
     ) -> Result<(Tensor, Option<RunningStats>)> {
         let name = "batch_norm";
         let channels = self.check_channels(name, running, weight, bias)?;
-        let per = channel_shape(channels, self.rank());
-        let x = self.wide();
+        static BY_RUNNING: Composite = Composite {
+            name: "batch_norm",
+            build: |given, settings| {
+                let (rest, stats) = given.split_at(given.len() - 2);
+                let (of, [weight, bias]) = affine(rest, settings[0]);
+                let (x, per) = (of.wide(), channel_shape(of.shape().get(1).copied().unwrap_or(0), of.rank()));
+                let fit = |t: &Tensor| t.to_dtype(x.dtype()).reshape_to(&per);
+                let out = (&x - fit(&stats[0])) * (fit(&stats[1]) + f64::from_bits(settings[1])).rsqrt();
+                out.scale_shift(weight, bias, &per).to_dtype(of.dtype().to_float())
+            },
+        };
+        static BY_BATCH: Composite = Composite {
+            name: "batch_norm",
+            build: |given, settings| {
+                let (x, [weight, bias]) = affine(given, settings[0]);
+                by_batch(x, f64::from_bits(settings[1])).apply(x, weight, bias).0
+            },
+        };
+        let eps = options.eps.to_bits();
         if !options.training {
             let Some((mean, var)) = running else {
                 return Err(Error::value(name, "without training, running statistics are needed").operand(self));
             };
-            let fit = |t: &Tensor| t.to_dtype(x.dtype()).reshape_to(&per);
-            let out = (&x - fit(mean)) * (fit(var) + options.eps).rsqrt();
-            return Ok((out.scale_shift(weight, bias, &per).to_dtype(self.dtype().to_float()), running.cloned()));
+            return Ok((self.normed_with(&BY_RUNNING, [weight, bias], &[mean, var], &[eps]), running.cloned()));
         }
         let count = self.numel() / channels.max(1);
         if count == 1 {
             let why = format!("training needs more than one value for each channel, and {} has one", self.shape());
             return Err(Error::shape(name, &[self.shape()], why).operand(self));
         }
-        let axes: SmallVec<[usize; 6]> = (0..self.rank()).filter(|&d| d != 1 && self.rank() > 1).collect();
-        let by = ChannelNorm { name, split: self.shape().clone(), axes, per, eps: options.eps, wide: false };
-        let (out, n) = by.apply(self, weight, bias);
-        Ok((out, running.map(|r| update(r, &n, count, options.momentum))))
+        let Some(running) = running else { return Ok((self.normed(&BY_BATCH, [weight, bias], &[eps]), None)) };
+        let (out, n) = by_batch(self, options.eps).apply(self, weight, bias);
+        Ok((out, Some(update(running, &n, count, options.momentum))))
     }
 
     /// Mean 0 and variance 1 for each sample and channel, then `weight` and `bias` for each channel. With `training`
@@ -243,6 +291,28 @@ impl Tensor {
         Ok((out, updated))
     }
 
+    /// A normalisation as one function of this, scale and shift: the settings begin with which of them there are.
+    #[track_caller]
+    fn normed(&self, of: &'static Composite, affine: [Option<&Tensor>; 2], settings: &[u64]) -> Tensor {
+        self.normed_with(of, affine, &[], settings)
+    }
+
+    /// The same with more inputs, behind those.
+    #[track_caller]
+    fn normed_with(
+        &self,
+        of: &'static Composite,
+        affine: [Option<&Tensor>; 2],
+        more: &[&Tensor],
+        settings: &[u64],
+    ) -> Tensor {
+        let given: SmallVec<[&Tensor; 5]> =
+            [self].into_iter().chain(affine.into_iter().flatten()).chain(more.iter().copied()).collect();
+        let which = affine[0].is_some() as u64 | (affine[1].is_some() as u64) << 1;
+        let settings: SmallVec<[u64; 4]> = [which].into_iter().chain(settings.iter().copied()).collect();
+        Tensor::composed(of, &given, &settings, self.shape().clone(), self.dtype().to_float())
+    }
+
     /// The number of channels, with everything given for each of them checked.
     #[track_caller]
     fn check_channels(
@@ -264,6 +334,19 @@ impl Tensor {
         self.check_param(name, "bias", bias, &[channels])?;
         Ok(channels)
     }
+}
+
+/// The input of a normalisation, and the scale and the shift that it has.
+fn affine(given: &[Tensor], which: u64) -> (&Tensor, [Option<&Tensor>; 2]) {
+    let (scale, shift) = (which & 1 == 1, which & 2 == 2);
+    (&given[0], [scale.then(|| &given[1]), shift.then(|| &given[1 + scale as usize])])
+}
+
+/// One mean and one variance for each channel, over all the rest.
+fn by_batch(x: &Tensor, eps: f64) -> ChannelNorm {
+    let axes = (0..x.rank()).filter(|&d| d != 1 && x.rank() > 1).collect();
+    let per = channel_shape(x.shape().get(1).copied().unwrap_or(0), x.rank());
+    ChannelNorm { name: "batch_norm", split: x.shape().clone(), axes, per, eps, wide: false }
 }
 
 /// `(1 - momentum) old + momentum new`, with the unbiased variance, constant for gradients.

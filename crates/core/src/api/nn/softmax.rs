@@ -1,7 +1,10 @@
 //! Softmax and its relatives along one axis.
 
 use crate::api::axis;
-use crate::{DType, Result, Tensor, op::ReduceOp};
+use crate::{
+    DType, Result, Tensor,
+    op::{Composite, ReduceOp},
+};
 use smallvec::SmallVec;
 
 impl Tensor {
@@ -46,17 +49,28 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmax(&self, dim: i64) -> Result<Tensor> {
+        static SOFTMAX: Composite = Composite {
+            name: "softmax",
+            build: |x, at| {
+                let (x, a) = (&x[0], at[0] as usize);
+                let e = x.wide().shifted(a).exp();
+                // One division a row; the sum is at least 1.
+                (&e * (1.0 / e.reduce_one(ReduceOp::Sum, a))).back_to(x)
+            },
+        };
         let a = axis("softmax", dim, self.rank())?;
-        let e = self.wide().shifted(a).exp();
-        // One division a row; the sum is at least 1.
-        Ok((&e * (1.0 / e.reduce_one(ReduceOp::Sum, a))).back_to(self))
+        Ok(Tensor::composed(&SOFTMAX, &[self], &[a as u64], self.shape().clone(), self.dtype().to_float()))
     }
 
     /// The logarithm of [`Tensor::softmax`], right where that underflows.
     #[track_caller]
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
+        static LOG_SOFTMAX: Composite = Composite {
+            name: "log_softmax",
+            build: |x, at| x[0].wide().log_softmax_at(at[0] as usize).back_to(&x[0]),
+        };
         let a = axis("log_softmax", dim, self.rank())?;
-        Ok(self.wide().log_softmax_at(a).back_to(self))
+        Ok(Tensor::composed(&LOG_SOFTMAX, &[self], &[a as u64], self.shape().clone(), self.dtype().to_float()))
     }
 
     #[track_caller]

@@ -1,7 +1,10 @@
 //! The largest and the smallest, and where they are.
 
 use crate::api::axis;
-use crate::{Axes, DType, Error, ErrorKind, Result, Shape, Tensor, op::ReduceOp};
+use crate::{
+    Axes, DType, Error, ErrorKind, Result, Shape, Tensor,
+    op::{Composite, ReduceOp},
+};
 use smallvec::smallvec;
 
 impl Tensor {
@@ -16,21 +19,37 @@ impl Tensor {
     /// Where the first largest (or smallest) element of an axis is, the axis kept. NaN beats every number.
     #[track_caller]
     fn arg_extreme(&self, name: &str, op: ReduceOp, dim: i64) -> Result<Tensor> {
+        self.place_of_extreme(name, op, dim, true)
+    }
+
+    /// The same, the axis kept or not.
+    #[track_caller]
+    fn place_of_extreme(&self, name: &str, op: ReduceOp, dim: i64, keepdim: bool) -> Result<Tensor> {
+        static ARGMAX: Composite = Composite { name: "argmax", build: |x, at| x[0].first_extreme(ReduceOp::Max, at) };
+        static ARGMIN: Composite = Composite { name: "argmin", build: |x, at| x[0].first_extreme(ReduceOp::Min, at) };
         let a = axis(name, dim, self.rank())?;
         if self.rank() == 0 {
             return Ok(Tensor::zeros_on(Shape::default(), DType::I64, self.device()));
         }
         self.not_empty(name, &[a])?;
-        let x = self.detach();
+        let of = if op == ReduceOp::Max { &ARGMAX } else { &ARGMIN };
+        let shape = if keepdim { self.shape().with(a, 1) } else { self.shape().without(a) };
+        Ok(Tensor::composed(of, &[&self.detach()], &[a as u64, keepdim as u64], shape, DType::I64))
+    }
+
+    /// The definition; `at` is the axis, and whether it stays.
+    #[track_caller]
+    fn first_extreme(&self, op: ReduceOp, at: &[u64]) -> Tensor {
+        let (x, a) = (self, at[0] as usize);
         let best = x.reduce_keep(op, smallvec![a]);
         let mut hit = x.raw_eq(&best);
         if x.dtype().is_float() {
             // The best is NaN as soon as one element is, and NaN equals nothing.
             hit = hit.raw_or(&x.isnan());
         }
-        let at = x.positions(a);
+        let places = x.positions(a);
         let none = Tensor::constant(crate::Scalar::I(i64::MAX), DType::I64, x.device());
-        Ok(hit.raw_where(&at, &none).reduce_keep(ReduceOp::Min, smallvec![a]))
+        hit.raw_where(&places, &none).reduce_keep(ReduceOp::Min, smallvec![a]).drop_axis(a, at[1] == 1)
     }
 
     /// An axis of extent 1 gone, unless it is to stay.
@@ -47,25 +66,25 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn argmax(&self) -> Result<Tensor> {
-        Ok(self.reshape_to(&Shape::from(self.numel())).arg_extreme("argmax", ReduceOp::Max, 0)?.drop_axis(0, false))
+        self.reshape_to(&Shape::from(self.numel())).place_of_extreme("argmax", ReduceOp::Max, 0, false)
     }
 
     /// The position of the first smallest element in row-major order; a NaN counts as smallest.
     #[track_caller]
     pub fn argmin(&self) -> Result<Tensor> {
-        Ok(self.reshape_to(&Shape::from(self.numel())).arg_extreme("argmin", ReduceOp::Min, 0)?.drop_axis(0, false))
+        self.reshape_to(&Shape::from(self.numel())).place_of_extreme("argmin", ReduceOp::Min, 0, false)
     }
 
     /// Positions of the first largest elements along an axis.
     #[track_caller]
     pub fn argmax_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
-        Ok(self.arg_extreme("argmax", ReduceOp::Max, dim)?.drop_axis(axis("argmax", dim, self.rank())?, keepdim))
+        self.place_of_extreme("argmax", ReduceOp::Max, dim, keepdim)
     }
 
     /// Positions of the first smallest elements along an axis.
     #[track_caller]
     pub fn argmin_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
-        Ok(self.arg_extreme("argmin", ReduceOp::Min, dim)?.drop_axis(axis("argmin", dim, self.rank())?, keepdim))
+        self.place_of_extreme("argmin", ReduceOp::Min, dim, keepdim)
     }
 
     /// The largest of all elements; ties share the gradient.

@@ -3,7 +3,7 @@
 use crate::api::{axes, layout};
 use crate::{
     Axes, DType, Error, ErrorKind, Result, Shape, Tensor,
-    op::{Op, ReduceOp},
+    op::{Composite, Op, ReduceOp},
 };
 use smallvec::SmallVec;
 
@@ -24,11 +24,25 @@ impl Tensor {
 
     #[track_caller]
     pub(crate) fn reduce_dims(&self, op: ReduceOp, axes: SmallVec<[usize; 6]>, keepdim: bool) -> Tensor {
-        let kept = self.reduce_keep(op, axes.clone());
-        if keepdim {
-            return kept;
+        if keepdim || axes.is_empty() {
+            return self.reduce_keep(op, axes);
         }
-        kept.reshape_to(&self.reduced_shape(&axes, false))
+        fn reduced(x: &Tensor, op: ReduceOp, axes: &[u64]) -> Tensor {
+            let axes: SmallVec<[usize; 6]> = axes.iter().map(|&a| a as usize).collect();
+            x.reduce_keep(op, axes.clone()).reshape_to(&x.reduced_shape(&axes, false))
+        }
+        static SUM: Composite = Composite { name: "sum", build: |x, axes| reduced(&x[0], ReduceOp::Sum, axes) };
+        static PROD: Composite = Composite { name: "prod", build: |x, axes| reduced(&x[0], ReduceOp::Prod, axes) };
+        static MAX: Composite = Composite { name: "amax", build: |x, axes| reduced(&x[0], ReduceOp::Max, axes) };
+        static MIN: Composite = Composite { name: "amin", build: |x, axes| reduced(&x[0], ReduceOp::Min, axes) };
+        let of = match op {
+            ReduceOp::Sum => &SUM,
+            ReduceOp::Prod => &PROD,
+            ReduceOp::Max => &MAX,
+            ReduceOp::Min => &MIN,
+        };
+        let settings: SmallVec<[u64; 6]> = axes.iter().map(|&a| a as u64).collect();
+        Tensor::composed(of, &[self], &settings, self.reduced_shape(&axes, false), self.dtype())
     }
 
     /// Integers and bools add up as i64, 16-bit floats inside `autocast` as f32.
@@ -74,16 +88,32 @@ impl Tensor {
     #[track_caller]
     pub fn mean_dim(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
         let a = axes("mean", &dim.into(), self.rank())?;
-        let n = a.iter().map(|&d| self.dims()[d]).collect::<Shape>().numel();
-        let x = self.to_dtype(self.dtype().to_float());
-        Ok(x.reduce_dims(ReduceOp::Sum, a, keepdim) / n as f64)
+        Ok(self.means(&a, keepdim, false))
     }
 
     /// The mean of all elements; integers become floats.
     #[track_caller]
     pub fn mean(&self) -> Tensor {
-        let n = self.numel();
-        self.to_dtype(self.dtype().to_float()).sum() / n as f64
+        self.means(&(0..self.rank()).collect::<SmallVec<[usize; 6]>>(), false, true)
+    }
+
+    #[track_caller]
+    fn means(&self, axes: &[usize], keepdim: bool, all: bool) -> Tensor {
+        static MEAN: Composite = Composite {
+            name: "mean",
+            build: |x, settings| {
+                let axes: SmallVec<[usize; 6]> = settings[1..].iter().map(|&a| a as usize).collect();
+                let n = axes.iter().map(|&d| x[0].dims()[d]).collect::<Shape>().numel();
+                let x = x[0].to_dtype(x[0].dtype().to_float());
+                // The sum of all adds 16 bits up in f32, inside `autocast`.
+                let x = if settings[0] & 2 == 2 { x.high() } else { x };
+                x.reduce_dims(ReduceOp::Sum, axes, settings[0] & 1 == 1) / n as f64
+            },
+        };
+        let settings: SmallVec<[u64; 7]> =
+            [keepdim as u64 | (all as u64) << 1].into_iter().chain(axes.iter().map(|&a| a as u64)).collect();
+        let shape = self.reduced_shape(axes, keepdim);
+        Tensor::composed(&MEAN, &[self], &settings, shape, self.dtype().to_float())
     }
 
     /// The largest elements over axes.

@@ -1,7 +1,13 @@
 //! Variance, deviation and covariance.
 
 use crate::api::{axes, same_device};
-use crate::{Axes, DType, Error, Result, Shape, Tensor, op::ReduceOp};
+use crate::{
+    Axes, DType, Error, Result, Shape, Tensor,
+    op::{Composite, ReduceOp},
+};
+use smallvec::SmallVec;
+
+type Positions = SmallVec<[usize; 6]>;
 
 /// Options of [`Tensor::cov`].
 #[derive(Clone, Debug)]
@@ -54,6 +60,21 @@ impl Tensor {
         (var.reshape_to(&shape), mean.reshape_to(&shape))
     }
 
+    /// Variances, or their roots, over axes.
+    #[track_caller]
+    fn spread(&self, root: bool, over: &[usize], correction: f64, keepdim: bool) -> Tensor {
+        fn variances(x: &Tensor, settings: &[u64]) -> Tensor {
+            let over: Positions = settings[2..].iter().map(|&a| a as usize).collect();
+            x.moments(&over, f64::from_bits(settings[0]), settings[1] == 1).0
+        }
+        static VAR: Composite = Composite { name: "var", build: |x, settings| variances(&x[0], settings) };
+        static STD: Composite = Composite { name: "std", build: |x, settings| variances(&x[0], settings).deviation() };
+        let shape = self.reduced_shape(over, keepdim);
+        let settings = [correction.to_bits(), keepdim as u64].into_iter().chain(over.iter().map(|&a| a as u64));
+        let settings: SmallVec<[u64; 8]> = settings.collect();
+        Tensor::composed(if root { &STD } else { &VAR }, &[self], &settings, shape, self.dtype().to_float())
+    }
+
     /// The root of a variance; its gradient is 0 where the variance is.
     #[track_caller]
     fn deviation(&self) -> Tensor {
@@ -64,27 +85,25 @@ impl Tensor {
     /// The variance of all elements ([`Tensor::var`] makes variables); see [`Tensor::var_mean_dim`].
     #[track_caller]
     pub fn variance(&self, correction: impl Into<f64>) -> Tensor {
-        self.var_mean(correction).0
+        self.spread(false, &(0..self.rank()).collect::<Positions>(), correction.into(), false)
     }
 
     /// Variances over axes; see [`Tensor::var_mean_dim`].
     #[track_caller]
     pub fn var_dim(&self, dim: impl Into<Axes>, correction: impl Into<f64>, keepdim: bool) -> Result<Tensor> {
-        let a = axes("var", &dim.into(), self.rank())?;
-        Ok(self.moments(&a, correction.into(), keepdim).0)
+        Ok(self.spread(false, &axes("var", &dim.into(), self.rank())?, correction.into(), keepdim))
     }
 
     /// The deviation of all elements; see [`Tensor::var_mean_dim`].
     #[track_caller]
     pub fn std(&self, correction: impl Into<f64>) -> Tensor {
-        self.variance(correction).deviation()
+        self.spread(true, &(0..self.rank()).collect::<Positions>(), correction.into(), false)
     }
 
     /// Deviations over axes; see [`Tensor::var_mean_dim`].
     #[track_caller]
     pub fn std_dim(&self, dim: impl Into<Axes>, correction: impl Into<f64>, keepdim: bool) -> Result<Tensor> {
-        let a = axes("std", &dim.into(), self.rank())?;
-        Ok(self.moments(&a, correction.into(), keepdim).0.deviation())
+        Ok(self.spread(true, &axes("std", &dim.into(), self.rank())?, correction.into(), keepdim))
     }
 
     /// Variance and mean of all elements; see [`Tensor::var_mean_dim`].

@@ -12,7 +12,7 @@ use gradus_numerics::{
     Lanes, Num, Real,
     border::{self, Border},
     linalg::{self as la, LinalgError},
-    pool,
+    pool, recurrent,
     resample::resample,
     scan,
     scatter::{self, IndexError, Mode, Negative, Source},
@@ -86,6 +86,20 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
         HostOp::OneHot(classes) => fused::one_hot(*classes, &inputs[0], out),
         HostOp::TakeRows => numeric!(d, take_rows(inputs, out)),
         HostOp::AddRows => numeric!(d, add_rows(inputs, out, &spec.1)),
+        HostOp::Lstm(s) => match inputs {
+            [gates, w, h0, c0] => {
+                recurrent::lstm(s, of(gates), of(w), of(h0), of(c0), out_of(out));
+                Ok(())
+            }
+            _ => Err(Tensor::bug("an lstm takes gates, weights and two states")),
+        },
+        HostOp::LstmGrad(s) => match inputs {
+            [w, c0, packed, grad] => {
+                recurrent::lstm_grad(s, of(w), of(c0), of(packed), of(grad), out_of(out));
+                Ok(())
+            }
+            _ => Err(Tensor::bug("an lstm's gradient takes weights, a state, what was kept and a gradient")),
+        },
         HostOp::Attention(a) if attention16::foreign(inputs) => attention16::attention(a, inputs, out),
         HostOp::AttentionGrad(a) if a.joined => {
             let apart = HostOp::AttentionGrad(Arc::new(Attention { joined: false, ..(**a).clone() }));
