@@ -267,12 +267,7 @@ unsafe fn multiply<const STEP: usize>(pairs: usize, a: [*const u32; ROWS], b: *c
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn sums<const V: usize, const STEP: usize>(
-    pairs: usize,
-    a: [*const u32; ROWS],
-    b: *const u32,
-    tile: &Tile,
-) {
+unsafe fn sums<const V: usize, const STEP: usize>(pairs: usize, a: [*const u32; ROWS], b: *const u32, tile: &Tile) {
     let mask = |v: usize| {
         let left = tile.width.saturating_sub(16 * v);
         if left >= 16 { 0xffff } else { (1u16 << left) - 1 }

@@ -65,10 +65,8 @@ impl Tensor {
     /// The logarithm of [`Tensor::softmax`], right where that underflows.
     #[track_caller]
     pub fn log_softmax(&self, dim: i64) -> Result<Tensor> {
-        static LOG_SOFTMAX: Composite = Composite {
-            name: "log_softmax",
-            build: |x, at| x[0].wide().log_softmax_at(at[0] as usize).back_to(&x[0]),
-        };
+        static LOG_SOFTMAX: Composite =
+            Composite { name: "log_softmax", build: |x, at| x[0].wide().log_softmax_at(at[0] as usize).back_to(&x[0]) };
         let a = axis("log_softmax", dim, self.rank())?;
         Ok(Tensor::composed(&LOG_SOFTMAX, &[self], &[a as u64], self.shape().clone(), self.dtype().to_float()))
     }
