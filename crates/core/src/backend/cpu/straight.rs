@@ -1,4 +1,4 @@
-//! Kernels with operands that lie across, as in `x + y.t()`, `x.permute([2, 1, 0]) * 2` or `x.t().softmax(-1)`: these operands
+//! Kernels with operands that lie across, as in `x + y.t()`, `x.permute([2, 1, 0]) * 2` or `(x * y.t()).sum()`: these operands
 //! are turned first, into memory that is kept for it, and what is left is one function of machine code.
 //!
 //! That is two passes, and still takes half as long as [`super::tiles`], which turns a few lines at a time for blocks of
@@ -47,8 +47,9 @@ impl Straight {
         if k.rows().saturating_mul(k.cols()) < LEAST || Transposition::of(&k).is_some() {
             return None;
         }
-        // A reduction goes along its operands, wherever they lie, unless others lie along the rows.
-        if !k.reduce.is_empty() && !(0..k.insts.len()).any(|v| lies_along(&k, v)) {
+        // A reduction whose order is one after the other goes across rows, where most operands lie.
+        let rows = k.order.lanes > 1 && (0..k.insts.len()).any(|v| lies_along(&k, v));
+        if !k.reduce.is_empty() && !rows {
             return None;
         }
         let space: Vec<usize> = k.map.iter().chain(&k.reduce).copied().collect();
