@@ -33,8 +33,8 @@ pub(super) unsafe fn blocks<T: Copy>(t: &Transposition, source: *const T, target
                 match size_of::<T>() {
                     4 if !whole && edge.pays(side) => edge.singles(from.cast(), to.cast()),
                     8 if !whole && edge.pays(side) => edge.doubles(from.cast(), to.cast()),
-                    2 if columns == side && edge.pays(side) => edge.words(from.cast(), to.cast()),
-                    1 if columns == side && edge.pays(side) => edge.bytes(from.cast(), to.cast()),
+                    2 if !whole && columns == side && edge.pays(side) => edge.words(from.cast(), to.cast()),
+                    1 if !whole && columns == side && edge.pays(side) => edge.bytes(from.cast(), to.cast()),
                     _ if !whole => t.plain(source, target, (c, r), (c + columns, r + rows)),
                     1 => bytes(from.cast(), t.from, to.cast(), t.to),
                     2 => words(from.cast(), t.from, to.cast(), t.to),
