@@ -60,6 +60,12 @@ fn rows() -> Result<()> {
                 let x = tensor(&[5, n], 1, edges, dtype, d)?;
                 let mut out =
                     vec![x.sum_dim(1, false)?, x.amax(1, true)?, x.amin(1, false)?, x.sum(), x.argmax_dim(1, false)?];
+                out.extend([
+                    x.any_dim(1, false)?,
+                    x.ne(0)?.all_dim(1, true)?,
+                    x.any(),
+                    x.eq(1)?.any_dim(1, true)?.where_(&x, &x.abs())?,
+                ]);
                 if dtype != DType::Bool {
                     out.extend([x.prod_dim(1, false)?, x.clamp(-3.0, 5.0)?.amax(1, false)?, x.abs().sum_dim(1, true)?]);
                 }
@@ -217,7 +223,37 @@ fn columns() -> Result<()> {
                 let x = tensor(&[rows, n], 6, n == 100, dtype, d)?;
                 let w = tensor(&[n], 7, false, dtype, d)?;
                 let y = x.maximum(&w)?;
-                Ok(vec![x.sum_dim(0, false)?, x.amax(0, false)?, y.sum_dim(0, false)?, y.amin(0, true)?])
+                let out = vec![x.sum_dim(0, false)?, x.amax(0, false)?, y.sum_dim(0, false)?, y.amin(0, true)?];
+                Ok([out, vec![x.argmax_dim(0, false)?, x.any_dim(0, false)?, x.eq(&w)?.all_dim(0, false)?]].concat())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Rows of a few numbers, of which many are reduced side by side: as they lie, apart from each other, and two in one kernel.
+#[test]
+fn short_rows() -> Result<()> {
+    for (dtype, n) in DTYPES.into_iter().flat_map(|t| (2..18).map(move |n| (t, n))) {
+        for (rows, edges) in [(70, false), (1100, true)] {
+            compare(&format!("{rows} rows of {n} {dtype}, edges {edges}"), |d| {
+                let x = tensor(&[rows, n], 12, edges, dtype, d)?;
+                let apart = tensor(&[2, rows, n + 3], 13, edges, dtype, d)?.narrow(2, 1, n)?;
+                let mut out = vec![];
+                for x in [&x, &apart] {
+                    out.extend([x.sum_dim(-1, false)?, x.amax(-1, true)?, x.argmax_dim(-1, false)?]);
+                    out.extend([x.any_dim(-1, false)?, x.all_dim(-1, false)?]);
+                    if dtype != DType::Bool {
+                        out.extend([x.prod_dim(-1, false)?, x.argmin_dim(-1, true)?]);
+                    }
+                    if dtype.is_float() {
+                        out.extend([x.mean_dim(-1, false)?, x.var_dim(-1, 1, false)?, x.norm_dim(2.0, -1i64, false)?]);
+                        out.extend([x.logsumexp(-1, false)?, x.softmax(-1)?]);
+                    }
+                }
+                let w = tensor(&[n], 14, false, dtype, d)?;
+                out.push(x.maximum(&w)?.amin(1, false)?);
+                Ok(out)
             })?;
         }
     }
@@ -228,10 +264,14 @@ fn columns() -> Result<()> {
 #[test]
 fn narrow_columns() -> Result<()> {
     for (dtype, rows) in DTYPES.into_iter().flat_map(|t| [2047, 2048, 2049, 4700].map(|r| (t, r))) {
-        for n in [1, 3, 10, 17, 32, 33] {
+        for n in [1, 3, 8, 10, 17, 32, 33, 64, 65] {
             compare(&format!("{rows} rows of {n} columns of {dtype}"), |d| {
                 let (x, w) = (tensor(&[rows, n], 10, n == 10, dtype, d)?, tensor(&[n], 11, false, dtype, d)?);
                 let mut out = vec![x.sum_dim(0, false)?, x.amax(0, false)?, x.maximum(&w)?.sum_dim(0, true)?];
+                out.extend([x.argmax_dim(0, false)?, x.any_dim(0, false)?, x.all_dim(0, true)?]);
+                if dtype != DType::Bool {
+                    out.extend([x.argmin_dim(0, false)?, x.gt(1)?.any_dim(0, false)?, x.prod_dim(0, false)?]);
+                }
                 if dtype.is_float() {
                     out.extend([x.var_dim(0, 1, false)?, x.softmax(0)?]);
                 }

@@ -59,6 +59,29 @@ fn branchless_functions_of_the_library() {
 }
 
 #[test]
+fn powers() {
+    let exponents =
+        [0.5, -0.5, 1.7, 2.0, 3.0, -3.0, 0.1, 17.3, -211.7, 1e-9, 1.0, -1.0, 1e15, 9.007e15, -4.5e15, 1e300];
+    let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    for y in exponents.into_iter().chain(special) {
+        // The C library makes a NaN of a signalling one to the power of zero.
+        let quiet = |x: f64| if x.is_nan() { f64::NAN } else { x };
+        let normal =
+            |f: fn(f64, f64) -> f64| move |x: f64| Some(f(quiet(x), y)).filter(|z| !z.is_subnormal()).unwrap_or(0.0);
+        check("pow", normal(m::pow), normal(f64::powf), 1.0);
+        // Near one the exponent alone decides.
+        check("pow", |x| normal(m::pow)(1.0 + x * 1e-12), |x| normal(f64::powf)(1.0 + x * 1e-12), 1.0);
+        check("pow", normal(|y, x| m::pow(x.abs(), y)), normal(|y, x| f64::powf(x.abs(), y)), 1.0);
+    }
+    for x in inputs().filter(|x| x.abs() < 1e150) {
+        assert_eq!(m::pow(x, 1.0).to_bits(), x.to_bits(), "{x:e}");
+    }
+    for (x, n) in (1..2000).flat_map(|x| (0..5).map(move |n| (x, n))) {
+        assert_eq!(m::pow(x as f64, n as f64), (x as u64).pow(n) as f64, "{x}^{n}");
+    }
+}
+
+#[test]
 fn remainders_are_exact() {
     let mut near = 0;
     for (x, y) in inputs().zip(inputs().skip(7)) {

@@ -1,5 +1,6 @@
 //! The element types and the little arithmetic the algorithms need of them.
 
+use crate::halves;
 use half::{bf16, f16};
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -38,10 +39,20 @@ pub trait Num: Order {
     fn widen(self) -> Self::Acc;
     /// Rounds an accumulator back.
     fn narrow(acc: Self::Acc) -> Self;
+    /// Whether many at a time are widened and narrowed much faster than one by one.
+    const IN_BLOCKS: bool = false;
+    /// Widens as many as there are.
+    fn widen_block(x: &[Self], out: &mut [Self::Acc]) {
+        x.iter().zip(out).for_each(|(x, out)| *out = x.widen());
+    }
+    /// Rounds as many accumulators as there are.
+    fn narrow_block(acc: &[Self::Acc], out: &mut [Self]) {
+        acc.iter().zip(out).for_each(|(acc, out)| *out = Self::narrow(*acc));
+    }
 }
 
 macro_rules! float {
-    ($t:ty, $bits:ty, $acc:ty, $zero:expr, $one:expr, $widen:expr, $narrow:expr) => {
+    ($t:ty, $bits:ty, $acc:ty, $zero:expr, $one:expr, $widen:expr, $narrow:expr $(, $widen_block:path, $narrow_block:path)?) => {
         impl Order for $t {
             #[inline]
             fn is_nan(self) -> bool {
@@ -87,14 +98,23 @@ macro_rules! float {
             fn narrow(acc: $acc) -> Self {
                 $narrow(acc)
             }
+            $(
+                const IN_BLOCKS: bool = true;
+                fn widen_block(x: &[Self], out: &mut [$acc]) {
+                    $widen_block(x, out);
+                }
+                fn narrow_block(acc: &[$acc], out: &mut [Self]) {
+                    $narrow_block(acc, out);
+                }
+            )?
         }
     };
 }
 
 float!(f64, u64, f64, 0.0, 1.0, |x| x, |x| x);
 float!(f32, u32, f64, 0.0, 1.0, f64::from, |x| x as f32);
-float!(f16, u16, f32, f16::ZERO, f16::ONE, f16::to_f32, f16::from_f32);
-float!(bf16, u16, f32, bf16::ZERO, bf16::ONE, bf16::to_f32, bf16::from_f32);
+float!(f16, u16, f32, f16::ZERO, f16::ONE, f16::to_f32, f16::from_f32, halves::widen_f16, halves::narrow_f16);
+float!(bf16, u16, f32, bf16::ZERO, bf16::ONE, bf16::to_f32, bf16::from_f32, halves::widen_bf16, halves::narrow_bf16);
 
 macro_rules! int {
     ($($t:ty, $u:ty;)*) => {$(

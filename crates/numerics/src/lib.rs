@@ -34,6 +34,7 @@ mod element;
 mod epilogue;
 pub mod gemm;
 mod gemv;
+mod halves;
 mod lanes;
 pub mod linalg;
 pub mod mask;

@@ -1,12 +1,13 @@
 //! Cumulative operations along an axis.
 
-use crate::element::{Num, Order};
+mod columns;
+mod extremum;
+mod rows;
+
+use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
 use half::{bf16, f16};
 use rayon::prelude::*;
-
-/// Lanes that are carried side by side: one waits for its last sum longer than four take.
-const ABREAST: usize = 4;
 
 /// Runs `some` on matching runs of whole `n * inner` blocks of the input and the output, on several threads when there is
 /// enough to do. Blocks are independent.
@@ -16,8 +17,15 @@ fn for_runs<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], some: impl Fn(&[
     if size == 0 {
         return;
     }
-    // Several short blocks to a task, and as many as go abreast.
-    let run = (PARALLEL_WORK / 4 / size).max(if l.inner == 1 { ABREAST } else { 1 }) * size;
+    // Several short blocks to a task, and rows by as many as go side by side, where that leaves all threads some.
+    let least = PARALLEL_WORK / 4 / size;
+    let run = match l.inner {
+        1 if l.outer >= 2 * rows::SIDE * rayon::current_num_threads() => {
+            least.next_multiple_of(rows::SIDE).max(rows::SIDE)
+        }
+        1 => least.max(l.outer.div_ceil(rayon::current_num_threads())),
+        _ => least.max(1),
+    } * size;
     if l.len() >= PARALLEL_WORK && run < l.len() {
         x.par_chunks(run).zip(out.par_chunks_mut(run)).for_each(|(x, out)| some(x, out));
     } else {
@@ -33,66 +41,74 @@ fn for_blocks<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], block: impl Fn
     });
 }
 
+/// How the elements of a lane are carried on.
+trait Carry: Sync {
+    /// The elements.
+    type E: Copy + Send + Sync;
+    /// What is carried.
+    type A: Copy + Send + Sync;
+    /// Before the first element.
+    fn start(&self) -> Self::A;
+    /// What is carried after one more, and its place's result.
+    fn next(&self, acc: Self::A, x: Self::E) -> (Self::A, Self::E);
+}
+
+/// Elements of a type carried in its accumulator type.
+struct Widened<T: Num, F>(T::Acc, F);
+
+impl<T: Num, F: Fn(T::Acc, T::Acc) -> T::Acc + Sync> Carry for Widened<T, F> {
+    type E = T;
+    type A = T::Acc;
+    #[inline(always)]
+    fn start(&self) -> T::Acc {
+        self.0
+    }
+    #[inline(always)]
+    fn next(&self, acc: T::Acc, x: T) -> (T::Acc, T) {
+        let acc = self.1(acc, x.widen());
+        (acc, T::narrow(acc))
+    }
+}
+
+/// Elements that are carried as they are.
+struct Same<A, F>(A, F);
+
+impl<A: Num, F: Fn(A, A) -> A + Sync> Carry for Same<A, F> {
+    type E = A;
+    type A = A;
+    #[inline(always)]
+    fn start(&self) -> A {
+        self.0
+    }
+    #[inline(always)]
+    fn next(&self, acc: A, x: A) -> (A, A) {
+        let acc = self.1(acc, x);
+        (acc, acc)
+    }
+}
+
 /// `out[i] = step(out[i - 1], x[i])` along the axis, carried in the accumulator type.
 fn scan<T: Num>(l: Lanes, x: &[T], out: &mut [T], start: T::Acc, step: impl Fn(T::Acc, T::Acc) -> T::Acc + Sync) {
-    match l.inner {
-        1 => for_runs(l, x, out, |x, out| {
-            let sizes = (ABREAST * l.n, x.len() / l.n % ABREAST);
-            let (whole, rest) = x.split_at(x.len() - sizes.1 * l.n);
-            let (out, last) = out.split_at_mut(whole.len());
-            for (x, out) in whole.chunks_exact(sizes.0).zip(out.chunks_exact_mut(sizes.0)) {
-                rows::<T, ABREAST>(l.n, x, out, start, &step);
-            }
-            match sizes.1 {
-                3 => rows::<T, 3>(l.n, rest, last, start, &step),
-                2 => rows::<T, 2>(l.n, rest, last, start, &step),
-                1 => rows::<T, 1>(l.n, rest, last, start, &step),
-                _ => {}
-            }
-        }),
-        2 => for_blocks(l, x, out, |x, out| columns::<T, 2>(x, out, start, &step)),
-        3 => for_blocks(l, x, out, |x, out| columns::<T, 3>(x, out, start, &step)),
-        4 => for_blocks(l, x, out, |x, out| columns::<T, 4>(x, out, start, &step)),
-        inner => for_blocks(l, x, out, |x, out| {
-            let mut acc = vec![start; inner];
-            for (x, out) in x.chunks_exact(inner).zip(out.chunks_exact_mut(inner)) {
-                for ((x, out), acc) in x.iter().zip(out).zip(&mut acc) {
-                    *acc = step(*acc, x.widen());
-                    *out = T::narrow(*acc);
-                }
-            }
-        }),
+    let (each, wide) = (Widened::<T, _>(start, &step), Same(start, &step));
+    if l.inner == 1 {
+        return for_runs(l, x, out, |x, out| {
+            if T::IN_BLOCKS { rows::rows_in_blocks(&wide, l.n, x, out) } else { rows::rows(&each, l.n, x, out) }
+        });
     }
-}
-
-/// `R` lanes of `n` elements, one after the other in memory.
-fn rows<T: Num, const R: usize>(
-    n: usize,
-    x: &[T],
-    out: &mut [T],
-    start: T::Acc,
-    step: &impl Fn(T::Acc, T::Acc) -> T::Acc,
-) {
-    let xs: [&[T]; R] = std::array::from_fn(|r| &x[r * n..(r + 1) * n]);
-    let mut lines = out.chunks_exact_mut(n);
-    let outs: [&mut [T]; R] = std::array::from_fn(|_| lines.next().unwrap_or_default());
-    let mut acc = [start; R];
-    for i in 0..n {
-        for r in 0..R {
-            acc[r] = step(acc[r], xs[r][i].widen());
-            outs[r][i] = T::narrow(acc[r]);
+    let some = |x: &[T], out: &mut [T], acc: &mut [T::Acc]| {
+        let inner = acc.len();
+        if T::IN_BLOCKS {
+            columns::columns_in_blocks(&wide, inner, x, out, acc);
+        } else {
+            columns::columns(&each, inner, x, out, acc);
         }
-    }
-}
-
-/// `R` lanes side by side in memory.
-fn columns<T: Num, const R: usize>(x: &[T], out: &mut [T], start: T::Acc, step: &impl Fn(T::Acc, T::Acc) -> T::Acc) {
-    let mut acc = [start; R];
-    for (x, out) in x.as_chunks::<R>().0.iter().zip(out.as_chunks_mut::<R>().0) {
-        for r in 0..R {
-            acc[r] = step(acc[r], x[r].widen());
-            out[r] = T::narrow(acc[r]);
-        }
+    };
+    let parts = columns::by_parts(l, x, out, |rows, width| {
+        let mut acc = vec![start; width];
+        rows.for_each(|(x, out)| some(x, out, &mut acc));
+    });
+    if !parts {
+        for_blocks(l, x, out, |x, out| some(x, out, &mut vec![start; l.inner]));
     }
 }
 
@@ -113,56 +129,6 @@ pub fn cumprod<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
     scan(l, x, out, T::Acc::ONE, T::Acc::mul);
 }
 
-/// Where a cumulative extremum is: `better(new, old)` says that the new element takes over.
-fn extremum<T: Order>(l: Lanes, x: &[T], indices: &mut [i64], better: impl Fn(T, T) -> bool + Sync) {
-    // NaN takes over and, being compared false, stays; a later NaN moves the index.
-    let step = |at: i64, new: T, (best, old): (i64, T)| {
-        let takes = new.is_nan() | better(new, old);
-        (if takes { at } else { best }, if takes { new } else { old })
-    };
-    if l.inner == 1 {
-        return for_runs(l, x, indices, |x, indices| {
-            let some = ABREAST * l.n;
-            let (whole, rest) = x.split_at(x.len() / some * some);
-            let (indices, last) = indices.split_at_mut(whole.len());
-            for (x, indices) in whole.chunks_exact(some).zip(indices.chunks_exact_mut(some)) {
-                extremum_rows::<T, ABREAST>(l.n, x, indices, &step);
-            }
-            for (x, indices) in rest.chunks_exact(l.n).zip(last.chunks_exact_mut(l.n)) {
-                extremum_rows::<T, 1>(l.n, x, indices, &step);
-            }
-        });
-    }
-    for_blocks(l, x, indices, |x, indices| {
-        let mut best: Vec<(i64, T)> = x[..l.inner].iter().map(|&x| (0, x)).collect();
-        for ((at, x), indices) in (0..).zip(x.chunks_exact(l.inner)).zip(indices.chunks_exact_mut(l.inner)) {
-            for ((&new, index), best) in x.iter().zip(indices).zip(&mut best) {
-                *best = step(at, new, *best);
-                *index = best.0;
-            }
-        }
-    });
-}
-
-/// The same for `R` lanes of `n` elements, one after the other in memory.
-fn extremum_rows<T: Order, const R: usize>(
-    n: usize,
-    x: &[T],
-    indices: &mut [i64],
-    step: &impl Fn(i64, T, (i64, T)) -> (i64, T),
-) {
-    let xs: [&[T]; R] = std::array::from_fn(|r| &x[r * n..(r + 1) * n]);
-    let mut lines = indices.chunks_exact_mut(n);
-    let outs: [&mut [i64]; R] = std::array::from_fn(|_| lines.next().unwrap_or_default());
-    let mut best: [(i64, T); R] = std::array::from_fn(|r| (0, xs[r][0]));
-    for i in 0..n {
-        for r in 0..R {
-            best[r] = step(i as i64, xs[r][i], best[r]);
-            outs[r][i] = best[r].0;
-        }
-    }
-}
-
 /// Where the cumulative maximum was: the last position among equals, NaN above all.
 ///
 /// ```
@@ -171,13 +137,13 @@ fn extremum_rows<T: Order, const R: usize>(
 /// cummax(Lanes::rows(1, 4), &[1.0, 3.0, 2.0, 3.0], &mut i);
 /// assert_eq!(i, [0, 1, 1, 3]);
 /// ```
-pub fn cummax<T: Order>(l: Lanes, x: &[T], indices: &mut [i64]) {
-    extremum(l, x, indices, |new, old| new >= old);
+pub fn cummax<T: Num>(l: Lanes, x: &[T], indices: &mut [i64]) {
+    extremum::extremum(l, x, indices, |new, old| new >= old, |new, old| new >= old);
 }
 
 /// Where the cumulative minimum was: the last position among equals; NaN takes over.
-pub fn cummin<T: Order>(l: Lanes, x: &[T], indices: &mut [i64]) {
-    extremum(l, x, indices, |new, old| new <= old);
+pub fn cummin<T: Num>(l: Lanes, x: &[T], indices: &mut [i64]) {
+    extremum::extremum(l, x, indices, |new, old| new <= old, |new, old| new <= old);
 }
 
 /// An accumulator with `log(exp(a) + exp(b))`.

@@ -127,23 +127,13 @@ fn order(items: &[Item], group: &Group) -> Order {
         if let Some((_, d)) = inner
             && best.is_none_or(|(t, _)| touched > t)
         {
-            // A few numbers side by side are not worth a block of their own where positions are looked for.
-            let narrow = group.space[d] <= NARROW && group.items.iter().any(|&i| is_search(&items[i]));
-            best = Some((touched, narrow || axes.contains(&d)));
+            best = Some((touched, axes.contains(&d)));
         }
     }
     match best {
         Some((_, false)) => Order::COLUMNS,
         Some((_, true)) | None => Order::ROWS,
     }
-}
-
-/// Extents up to which an axis is too narrow for blocks of searches.
-const NARROW: usize = 16;
-
-/// Whether an item looks for a position.
-fn is_search(item: &Item) -> bool {
-    matches!(item.kind, Kind::Reduce(..)) && item.dtype == DType::I64
 }
 
 struct Codegen<'a> {

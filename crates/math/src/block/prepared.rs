@@ -169,6 +169,7 @@ pub mod f64 {
         SINC: f64 = m::sinc, x 0;
         TRIGAMMA: f64 = m::trigamma, x 0;
         ENTR: f64 = m::entr, x 0;
+        POW: f64 = m::pow, x 0 y 1;
         ATAN2: f64 = m::atan2, x 0 y 1;
         HYPOT: f64 = m::hypot, x 0 y 1;
         XLOGY: f64 = m::xlogy, x 0 y 1;

@@ -32,7 +32,7 @@ fn reduced(x: f64) -> (f64, f64) {
 
 /// p 2^n with n from `k = n + MAGIC`, rounded once.
 #[inline(always)]
-fn scale(p: f64, k: f64) -> f64 {
+pub(super) fn scale(p: f64, k: f64) -> f64 {
     let n = k.to_bits().wrapping_sub(MAGIC.to_bits()) as i64;
     let half = n >> 1;
     let power = |n: i64| f64::from_bits((n.wrapping_add(1023) as u64) << 52);

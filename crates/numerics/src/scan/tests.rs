@@ -94,3 +94,60 @@ fn threads_do_not_change_a_bit() {
         (bits(&out), indices)
     });
 }
+
+/// One element after the other, with the same rounding.
+fn plainly<T: Num>(l: Lanes, x: &[T], start: T::Acc, step: fn(T::Acc, T::Acc) -> T::Acc) -> Vec<T> {
+    let mut out = vec![T::ZERO; x.len()];
+    for (o, j) in (0..l.outer).flat_map(|o| (0..l.inner).map(move |j| (o, j))) {
+        let mut acc = start;
+        for at in (0..l.n).map(|i| (o * l.n + i) * l.inner + j) {
+            acc = step(acc, x[at].widen());
+            out[at] = T::narrow(acc);
+        }
+    }
+    out
+}
+
+fn every_way<T: Num>(l: Lanes, x: &[T]) {
+    let same = |got: &[T], want: &[T], what: &str| {
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            assert!(g == w || g.is_nan() && w.is_nan(), "{what} of {l:?} at {i}: {g:?} against {w:?}");
+        }
+    };
+    let (mut out, mut indices) = (vec![T::ZERO; x.len()], vec![-1; x.len()]);
+    cumsum(l, x, &mut out);
+    same(&out, &plainly(l, x, T::Acc::ZERO, T::Acc::add), "sum");
+    cumprod(l, x, &mut out);
+    same(&out, &plainly(l, x, T::Acc::ONE, T::Acc::mul), "product");
+    for largest in [true, false] {
+        (if largest { cummax } else { cummin })(l, x, &mut indices);
+        for (x, indices) in lanes(l, x).iter().zip(lanes(l, &indices)) {
+            let mut best = 0;
+            for i in 0..l.n {
+                let better = if largest { x[i] >= x[best] } else { x[i] <= x[best] };
+                best = if x[i].is_nan() || better { i } else { best };
+                assert_eq!(indices[i] as usize, best, "{l:?} at {i}");
+            }
+        }
+    }
+}
+
+/// Rows that go turned, abreast, unrolled and in segments; columns by blocks and by parts.
+#[test]
+fn every_shape_and_type_goes_its_way() {
+    let rows =
+        [(70, 3), (150, 7), (130, 10), (133, 31), (131, 65), (129, 100), (3, 3000), (7, 1500), (20, 1100), (1, 5)];
+    let columns = [(1, 5, 700), (2, 40, 1000), (1, 300, 10), (3, 50, 33), (40, 6, 2), (1, 900, 3), (1, 2, 70_000)];
+    let rows = rows.map(|(outer, n)| Lanes { outer, n, inner: 1 });
+    for l in rows.into_iter().chain(columns.map(|(outer, n, inner)| Lanes { outer, n, inner })) {
+        let mut x = Random(l.len() as u64).f32s(l.len());
+        x.iter_mut().skip(777).step_by(1000).for_each(|x| *x = f32::NAN);
+        every_way(l, &x);
+        every_way(l, &x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
+        every_way(l, &x.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>());
+        every_way(l, &x.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>());
+        every_way(l, &x.iter().map(|&x| (x * 9.0) as i64).collect::<Vec<_>>());
+        every_way(l, &x.iter().map(|&x| (x * 9.0) as i32).collect::<Vec<_>>());
+        every_way(l, &x.iter().map(|&x| (x * 99.0) as u8).collect::<Vec<_>>());
+    }
+}

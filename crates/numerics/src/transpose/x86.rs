@@ -33,6 +33,8 @@ pub(super) unsafe fn blocks<T: Copy>(t: &Transposition, source: *const T, target
                 match size_of::<T>() {
                     4 if !whole && edge.pays(side) => edge.singles(from.cast(), to.cast()),
                     8 if !whole && edge.pays(side) => edge.doubles(from.cast(), to.cast()),
+                    2 if !whole && columns == side && edge.pays(side) => edge.words(from.cast(), to.cast()),
+                    1 if !whole && columns == side && edge.pays(side) => edge.bytes(from.cast(), to.cast()),
                     _ if !whole => t.plain(source, target, (c, r), (c + columns, r + rows)),
                     1 => bytes(from.cast(), t.from, to.cast(), t.to),
                     2 => words(from.cast(), t.from, to.cast(), t.to),
@@ -163,7 +165,37 @@ struct Edge {
 impl Edge {
     /// Whether it is large enough to be turned in registers: then it also has half a vector of columns.
     fn pays(&self, side: usize) -> bool {
-        2 * self.rows * self.columns >= side * side
+        2 * self.columns >= side && 4 * self.rows * self.columns >= side * side
+    }
+
+    /// Whole columns of a few words each.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn words(&self, from: *const i16, to: *mut i16) {
+        let rows = ((1u32 << self.rows) - 1) as __mmask16;
+        // SAFETY: the caller gives sixteen columns of so many rows.
+        unsafe {
+            let row = |i: usize| _mm256_maskz_loadu_epi16(rows, from.offset(i as isize * self.from));
+            let v = turn16(std::array::from_fn(|i| _mm512_cvtepu16_epi32(row(i))));
+            for (i, v) in v.into_iter().enumerate().take(self.rows) {
+                _mm256_storeu_si256(to.offset(i as isize * self.to).cast(), _mm512_cvtepi32_epi16(v));
+            }
+        }
+    }
+
+    /// The same for bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn bytes(&self, from: *const i8, to: *mut i8) {
+        let rows = ((1u32 << self.rows) - 1) as __mmask16;
+        // SAFETY: as above.
+        unsafe {
+            let row = |i: usize| _mm_maskz_loadu_epi8(rows, from.offset(i as isize * self.from));
+            let v = turn16(std::array::from_fn(|i| _mm512_cvtepu8_epi32(row(i))));
+            for (i, v) in v.into_iter().enumerate().take(self.rows) {
+                _mm_storeu_si128(to.offset(i as isize * self.to).cast(), _mm512_cvtepi32_epi8(v));
+            }
+        }
     }
 
     #[inline]

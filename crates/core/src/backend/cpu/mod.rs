@@ -23,6 +23,7 @@ mod program;
 mod reduce;
 mod regions;
 mod runs;
+mod short;
 mod sources;
 mod straight;
 mod take;
@@ -122,6 +123,9 @@ impl Backend for Cpu {
         if let Some(straight) = straight::Straight::of(kernel) {
             return Ok(Arc::new(straight));
         }
+        if let Some(short) = short::Short::of(kernel) {
+            return Ok(Arc::new(short));
+        }
         let program = program::Program::new(kernel);
         if program.functions.units.is_none()
             && let Some(regions) = regions::Regions::cut(kernel)
@@ -147,6 +151,10 @@ impl Backend for Cpu {
         if let Some(straight) = exe.as_any().downcast_ref::<straight::Straight>() {
             // SAFETY: as above.
             return unsafe { straight.run(exec::Bases(&bases(straight.args())), params) };
+        }
+        if let Some(short) = exe.as_any().downcast_ref::<short::Short>() {
+            // SAFETY: as above.
+            return unsafe { short.run(exec::Bases(&bases(short.args())), params) };
         }
         let regions = exe.as_any().downcast_ref::<regions::Regions>();
         let regions = regions.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;

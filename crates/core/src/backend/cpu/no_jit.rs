@@ -86,6 +86,8 @@ pub const FIRST_PLACE: usize = 2;
 pub struct Whole {
     /// Where its pointers begin.
     pub places: Vec<Place>,
+    /// Reductions to places.
+    pub relative: Vec<(usize, Val)>,
     /// What a row is.
     pub over: Over,
     /// Elements of a row.
@@ -107,6 +109,14 @@ impl Whole {
     pub fn takes(&self, _: impl Fn(Val) -> i64) -> bool {
         false
     }
+
+    /// # Safety
+    /// There is no function to run.
+    pub unsafe fn begin_places(&self, _: *mut u8, _: usize) {}
+
+    /// # Safety
+    /// There is no function to run.
+    pub unsafe fn end_places(&self, _: *mut u8, _: usize, _: i64) {}
 
     /// # Safety
     /// There is no function to run.

@@ -31,8 +31,8 @@ pub enum Over {
 /// Where a pointer of a function begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// So many bytes after where a cursor stands.
-    Cursor(usize, isize),
+    /// Where a cursor stands.
+    Cursor(usize),
     /// Where a value's block is.
     Value(Val),
     /// A value's register.
@@ -45,16 +45,21 @@ pub enum Place {
     Positions(Val),
     /// The beginning of that table: positions in a line.
     Count,
+    /// The beginning of a table of positions in a chunk, of 64 bits or 32.
+    Steps(bool),
 }
 
-/// Chunks whose sums go abreast where a block is hardly a vector: one alone would wait for itself.
-const ABREAST: usize = 4;
+/// Chunks whose sums go abreast where a block is a few vectors, as many as registers allow: one alone would wait for itself.
+const ABREAST: [usize; 2] = [4, 2];
 /// Reduce points of each that are done at once: chunks have whole groups.
-const GROUP: usize = 4;
-/// The longest such block,
-const NARROW: usize = 8;
-/// and the bytes between their accumulators.
-const LINE: usize = 64;
+const GROUP: usize = 8;
+/// The longest such block.
+const NARROW: usize = 64;
+
+/// Bytes from the accumulators of one chunk to those of the next, for so many map points.
+fn line(n: usize) -> usize {
+    (8 * n).next_multiple_of(64)
+}
 
 /// How many positions there are in memory: those of the longest row that is done at once.
 pub const POSITIONS: usize = crate::kernel::Order::ROWS.chunk;
@@ -64,6 +69,17 @@ static COUNT: [u32; POSITIONS] = {
     let mut n = 0;
     while n < POSITIONS {
         all[n] = n as u32;
+        n += 1;
+    }
+    all
+};
+
+/// The positions in a chunk, as wide lanes have them.
+static STEPS: [u64; POSITIONS] = {
+    let mut all = [0; POSITIONS];
+    let mut n = 0;
+    while n < POSITIONS {
+        all[n] = n as u64;
         n += 1;
     }
     all
@@ -134,8 +150,12 @@ impl Functions {
                     groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g, 1), m.unit).filter(|w| w.light()))
                 };
                 out.points = (0..count).map(one).collect();
-                if m.unit <= NARROW && cols >= ABREAST * order.chunk && order.chunk.is_multiple_of(GROUP) {
-                    out.abreast = (0..count).map(|s| make(s, s + 1, Over::Points(GROUP, ABREAST), m.unit)).collect();
+                if m.unit <= NARROW && order.chunk.is_multiple_of(GROUP) {
+                    let many = |s: usize| {
+                        let abreast = ABREAST.into_iter().filter(|&a| cols >= a * order.chunk);
+                        abreast.into_iter().find_map(|a| make(s, s + 1, Over::Points(GROUP, a), m.unit))
+                    };
+                    out.abreast = (0..count).map(many).collect();
                 }
             }
             Style::Columns => {}
@@ -160,8 +180,7 @@ impl Task<'_> {
     pub(super) unsafe fn whole_units(&mut self, u: usize, to: usize) -> usize {
         let p = self.p;
         let Some(w) = &p.functions.units else { return 0 };
-        // SAFETY: a uniform value of 64 bits has a register of as many.
-        if !w.takes(|v| unsafe { *(self.m.ptr[v] as *const i64) }) {
+        if !self.takes(w) {
             return 0;
         }
         let (m0, n) = p.points_of(u);
@@ -207,11 +226,16 @@ impl Task<'_> {
         let p = self.p;
         let Some(Some(w)) = p.functions.points.get(s) else { return 0 };
         let Over::Points(group, _) = w.over else { return 0 };
-        let count = if n == w.n { (to - from) / group } else { 0 };
+        let count = if n == w.n && self.takes(w) { (to - from) / group } else { 0 };
         if count > 0 {
             let along = |to: &Cursor| from as isize * to.strides.get(p.kernel.map.len()).copied().unwrap_or(0);
-            // SAFETY: the caller's promise.
-            unsafe { self.whole(w, count, along, per, &mut []) };
+            // SAFETY: the caller's promise; the accumulators were cleared for `n` points.
+            unsafe {
+                w.relative.iter().for_each(|r| w.begin_places(self.m.accumulator(r.0, per), n));
+                self.whole(w, count, along, per, &mut []);
+                let places = |&(k, v)| w.end_places(self.m.accumulator(k, per), n, self.place(v, from));
+                w.relative.iter().for_each(places);
+            }
         }
         count * group
     }
@@ -223,28 +247,51 @@ impl Task<'_> {
     pub(super) unsafe fn chunks_abreast(&mut self, s: usize, n: usize, c: usize, to: usize, out: &mut Parts) -> usize {
         let p = self.p;
         let Some(Some(w)) = p.functions.abreast.get(s) else { return 0 };
-        let Over::Points(group, _) = w.over else { return 0 };
+        let Over::Points(group, abreast) = w.over else { return 0 };
         let (pass, chunk) = (&p.passes[s], p.kernel.order.chunk);
         let mut done = 0;
-        while n == w.n && c + done + ABREAST <= to.min(p.cols / chunk) {
-            // A line of registers of four bytes or more for each chunk.
-            let per = ABREAST * LINE / 4;
+        while n == w.n && self.takes(w) && c + done + abreast <= to.min(p.cols / chunk) {
+            // Room for registers of four bytes or more of each chunk.
+            let per = abreast * line(n) / 4;
             self.clear_accumulators(pass, per, per);
-            let first = ((c + done) * chunk) as isize;
-            let along = |to: &Cursor| first * to.strides.get(p.kernel.map.len()).copied().unwrap_or(0);
+            let first = (c + done) * chunk;
+            let along = |to: &Cursor| first as isize * to.strides.get(p.kernel.map.len()).copied().unwrap_or(0);
             // SAFETY: the caller's promise; these chunks are whole, and their accumulators were cleared.
-            unsafe { self.whole(w, chunk / group, along, per, &mut []) };
-            for chunk in 0..ABREAST {
+            unsafe {
+                for &(k, _) in &w.relative {
+                    let first = self.m.accumulator(k, per);
+                    (0..abreast).for_each(|c| w.begin_places(first.add(line(n) * c), n));
+                }
+                self.whole(w, chunk / group, along, per, &mut []);
+            }
+            for c in 0..abreast {
                 for (k, &v) in pass.reduces.iter().enumerate() {
-                    let from = self.m.accumulator(k, per).wrapping_add(LINE * chunk);
+                    let from = self.m.accumulator(k, per).wrapping_add(line(n) * c);
                     // SAFETY: the function left `n` registers there.
-                    unsafe { out.add(p, pass, v, n, from) };
+                    unsafe {
+                        if let Some(&(_, iota)) = w.relative.iter().find(|r| r.0 == k) {
+                            w.end_places(from, n, self.place(iota, first + c * chunk));
+                        }
+                        out.add(p, pass, v, n, from);
+                    }
                 }
                 out.next();
             }
-            done += ABREAST;
+            done += abreast;
         }
         done
+    }
+
+    /// Whether a function can work with the numbers of this launch.
+    fn takes(&self, w: &Whole) -> bool {
+        // SAFETY: a uniform value of 64 bits has a register of as many.
+        w.takes(|v| unsafe { *(self.m.ptr[v] as *const i64) })
+    }
+
+    /// What a load of positions that steps through the reduce space alone has at a reduce point.
+    fn place(&self, v: Val, point: usize) -> i64 {
+        let InstKind::Load { access, .. } = &self.p.kernel.insts[v].kind else { return 0 };
+        access.offset as i64 + point as i64
     }
 
     /// Runs a function for `count` rows, from so many elements after where each cursor stands at the current map point.
@@ -264,12 +311,13 @@ impl Task<'_> {
         let step = |c: &Cursor| after(c) * c.size;
         let (m, map) = (&mut self.m, &self.map);
         let mut at = |place: &Place| match *place {
-            Place::Cursor(c, bytes) => m.row[c].wrapping_add_signed(step(&p.cursors[c]) + bytes),
+            Place::Cursor(c) => m.row[c].wrapping_add_signed(step(&p.cursors[c])),
             Place::Value(v) => m.ptr[v],
             Place::Register(v) => base + p.slot[v],
-            Place::Accumulator(k, chunk) => m.accumulator(k, per) as usize + LINE * chunk,
+            Place::Accumulator(k, chunk) => m.accumulator(k, per) as usize + line(w.n) * chunk,
             Place::Part(_, k) => parts[k..].as_mut_ptr() as usize,
-            Place::Count => COUNT.as_ptr() as usize,
+            Place::Count | Place::Steps(false) => COUNT.as_ptr() as usize,
+            Place::Steps(true) => STEPS.as_ptr() as usize,
             Place::Positions(v) => {
                 let InstKind::Load { access, .. } = &p.kernel.insts[v].kind else { return 0 };
                 // Functions that count begin at reduce point zero.

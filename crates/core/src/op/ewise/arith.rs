@@ -2,7 +2,7 @@
 
 use super::{Ewise, Kind::*, Vjp};
 use crate::op::block::{binary, plain2, ternary, unary};
-use gradus_math::block::f32 as loops;
+use gradus_math::block::{f32 as loops, f64 as doubles};
 
 pub(super) static ROWS: &[&Ewise] = &[
     &ADD,
@@ -280,7 +280,7 @@ pub static POW: Ewise = Ewise {
     kind: Arith,
     domain: (0.5, 3.0),
     f32: Some(loops::POW),
-    f64: Some(plain2(f64::powf)),
+    f64: Some(doubles::POW),
     i64: Some(plain2(ipow)),
     bool: None,
     c: "pow({0}, {1})",

@@ -37,7 +37,7 @@ impl Writer<'_> {
                 self.fold(how, a, Rm::Reg(a + 1), Under::All)?;
                 far /= 2;
             }
-            self.asm.op(asm::MOV_ONE, a, 0, Rm::Broadcast(self.pool(), number as u8), Under::All);
+            self.asm.op(asm::MOV_ONE, a, 0, Rm::Broadcast(self.pool().into(), number as u8), Under::All);
         }
         Some(())
     }

@@ -15,6 +15,21 @@ pub type K = u8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gpr(pub u8);
 
+/// Where a pointer points: so many bytes from what a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ptr {
+    /// The register.
+    pub base: Gpr,
+    /// The bytes.
+    pub far: i32,
+}
+
+impl From<Gpr> for Ptr {
+    fn from(base: Gpr) -> Ptr {
+        Ptr { base, far: 0 }
+    }
+}
+
 /// Holds the pointer table at entry, then the number of the running element; rsi has the elements that the unmasked loop
 /// covers, and rdx the mask of the rest.
 pub const RDI: Gpr = Gpr(7);
@@ -35,15 +50,15 @@ pub enum Rm {
     /// A register.
     Reg(Zmm),
     /// Elements as wide as lanes: `[base + bytes * rdi + 64 * slot]`.
-    Stream(Gpr, u8),
+    Stream(Ptr, u8),
     /// Elements of one byte: `[base + rdi + lanes * slot]`.
-    Bytes(Gpr, u8),
+    Bytes(Ptr, u8),
     /// Elements of two bytes: `[base + 2 * rdi + 2 * lanes * slot]`.
-    Words(Gpr, u8),
+    Words(Ptr, u8),
     /// Elements of four bytes in wide code: `[base + 4 * rdi + 32 * slot]`.
-    Doubles(Gpr, u8),
+    Doubles(Ptr, u8),
     /// `[base + bytes * index]`, one number for all lanes.
-    Broadcast(Gpr, u8),
+    Broadcast(Ptr, u8),
 }
 
 /// Under which mask an instruction writes.
@@ -109,8 +124,8 @@ impl Asm {
         let Code(map, pp, opcode, w) = code;
         let (x, b3, bcst) = match b {
             Rm::Reg(r) => (r >> 4 & 1, r >> 3 & 1, 0),
-            Rm::Stream(g, _) | Rm::Bytes(g, _) | Rm::Words(g, _) | Rm::Doubles(g, _) => (0, g.0 >> 3, 0),
-            Rm::Broadcast(g, _) => (0, g.0 >> 3, spread as u8),
+            Rm::Stream(g, _) | Rm::Bytes(g, _) | Rm::Words(g, _) | Rm::Doubles(g, _) => (0, g.base.0 >> 3, 0),
+            Rm::Broadcast(g, _) => (0, g.base.0 >> 3, spread as u8),
         };
         let inv = |bit: u8| (bit ^ 1) & 1;
         self.code.push(0x62);
@@ -127,18 +142,24 @@ impl Asm {
     }
 
     fn modrm(&mut self, reg: u8, b: Rm) {
-        let (base, scale_index, disp) = match b {
+        let lanes = self.lanes() as i32;
+        // The last is the size of an operand, in which displacements of one byte count.
+        let (at, scale_index, slot, size) = match b {
             Rm::Reg(r) => return self.code.push(0b11 << 6 | reg << 3 | r & 7),
-            // Displacements of one byte count in operand sizes.
-            Rm::Stream(g, slot) => (g, self.scale() << 3 | RDI.0, slot),
-            Rm::Doubles(g, slot) => (g, 0b10 << 3 | RDI.0, slot),
-            Rm::Bytes(g, slot) => (g, RDI.0, slot),
-            Rm::Words(g, slot) => (g, 0b01 << 3 | RDI.0, slot),
-            Rm::Broadcast(g, i) => (g, 0b100, i),
+            Rm::Stream(g, slot) => (g, self.scale() << 3 | RDI.0, slot, 64),
+            Rm::Doubles(g, slot) => (g, 0b10 << 3 | RDI.0, slot, 4 * lanes),
+            Rm::Bytes(g, slot) => (g, RDI.0, slot, lanes),
+            Rm::Words(g, slot) => (g, 0b01 << 3 | RDI.0, slot, 2 * lanes),
+            Rm::Broadcast(g, i) => (g, 0b100, i, self.width.bytes().max(4) as i32),
         };
-        self.code.push(0b01 << 6 | reg << 3 | 0b100);
-        self.code.push(scale_index << 3 | base.0 & 7);
-        self.code.push(disp);
+        let short = at.far == 0;
+        self.code.push(if short { 0b01 } else { 0b10 } << 6 | reg << 3 | 0b100);
+        self.code.push(scale_index << 3 | at.base.0 & 7);
+        if short {
+            self.code.push(slot);
+        } else {
+            self.code.extend((at.far + slot as i32 * size).to_le_bytes());
+        }
     }
 
     /// `k = a <predicate> b`, with Intel's numbers of predicates.
@@ -293,6 +314,12 @@ impl Asm {
     pub fn move_pointer(&mut self, index: usize, bytes: i32) {
         self.code.extend([0x48, 0x81, 0x82]);
         self.code.extend((8 * index as u32).to_le_bytes());
+        self.code.extend(bytes.to_le_bytes());
+    }
+
+    /// `r += bytes`.
+    pub fn add_to(&mut self, r: Gpr, bytes: i32) {
+        self.code.extend([0x48 | r.0 >> 3, 0x81, 0b11 << 6 | r.0 & 7]);
         self.code.extend(bytes.to_le_bytes());
     }
 

@@ -16,6 +16,10 @@ pub enum Vop {
     In(usize),
     /// The same where a mask is set, zeros elsewhere: nothing is read there.
     InWhere(usize, V),
+    /// The vector at a pointer of the table, which stays in a register from row to row.
+    Held(usize),
+    /// What that is for the next row.
+    Hold(usize, V),
     /// One number for the whole loop: its place among those given with each run.
     Invariant(usize),
     /// Bools at a pointer of the table, as a mask.
@@ -85,6 +89,7 @@ impl Vop {
         !matches!(
             self,
             Vop::Out(..)
+                | Vop::Hold(..)
                 | Vop::Narrow(..)
                 | Vop::NarrowOne(..)
                 | Vop::OutMask(..)
@@ -291,6 +296,8 @@ pub struct Body {
     pub invariants: usize,
     /// How wide lanes are.
     pub width: Width,
+    /// Vectors of a row, where accumulators stay in registers from row to row.
+    pub vectors: u8,
 }
 
 /// The bits of a number in a lane.
@@ -365,6 +372,7 @@ impl Body {
     pub fn operands(op: &Vop) -> Vec<V> {
         match *op {
             Vop::In(_)
+            | Vop::Held(_)
             | Vop::Widen(..)
             | Vop::At(_)
             | Vop::Invariant(_)
@@ -387,6 +395,7 @@ impl Body {
             | Vop::Round(_, a)
             | Vop::Shift(_, a, _)
             | Vop::Out(_, a)
+            | Vop::Hold(_, a)
             | Vop::Narrow(_, _, a)
             | Vop::NarrowOne(_, _, a)
             | Vop::OutOne(_, _, a)

@@ -7,7 +7,7 @@
 use super::{
     asm::{self, Asm, FIRST_SAVED, POINTERS, Rm, Under},
     body::{Body, Vop},
-    writer::{MOST_POINTERS, Outside, TABLE, Writer},
+    writer::{MOST_POINTERS, Outside, TABLE, TEMPORARIES, Writer},
 };
 
 /// Assembles the loop, and its constants: the table's last pointer is to those, followed by the invariants. None if it
@@ -16,8 +16,14 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u64>)> {
     if body.pointers + 1 > MOST_POINTERS {
         return None;
     }
-    let outside = Outside { table: TABLE, places: (0..body.pointers).collect(), pool: body.pointers, constants: None };
-    let mut w = Writer::new(body, Asm::default(), outside)?;
+    let outside = Outside {
+        table: TABLE,
+        places: (0..body.pointers).collect(),
+        spots: (0..body.pointers).map(|p| (p, 0)).collect(),
+        pool: body.pointers,
+        constants: None,
+    };
+    let mut w = Writer::new(body, Asm::default(), outside, TEMPORARIES[0])?;
     let used = if w.held == body.pointers { w.held + 1 } else { POINTERS.len() };
     for &r in POINTERS.iter().take(used).skip(FIRST_SAVED) {
         w.asm.push(r);

@@ -1,14 +1,11 @@
 //! From operations to instructions: one vector's worth of a body at a time.
 
 use super::{
-    asm::{self, K, Rm, Under, Zmm},
+    asm::{self, Rm, Under, Zmm},
     body::{Direction, Form, Logic, V, Vop},
     width::Width,
-    writer::{SCRATCH, Writer},
+    writer::{SCRATCH, TAIL, Writer},
 };
-
-/// The mask of the lanes that a row's last vector has.
-const TAIL: K = 1;
 
 impl Writer<'_> {
     /// Writes lanes in less room.
@@ -67,6 +64,12 @@ impl Writer<'_> {
                     let p = self.pointer(p);
                     self.asm.op(asm::MOV_LOAD, r, 0, Rm::Stream(p, slot), zeroing);
                     self.home[i] = Some(r);
+                }
+                Vop::Held(_) => self.home[i] = Some(self.held_in(i)? + slot),
+                Vop::Hold(_, a) => {
+                    let (x, to) = (self.register(a)?, self.held_in(i)? + slot);
+                    self.asm.op(asm::MOV_LOAD, to, 0, Rm::Reg(x), Under::All);
+                    self.release(i);
                 }
                 Vop::InWhere(p, m) => {
                     let (mask, r) = (self.home[m]?, self.free.pop()?);
@@ -262,13 +265,13 @@ impl Writer<'_> {
                 }
                 Vop::Keep(number, a) => {
                     let x = self.register(a)?;
-                    self.asm.op(asm::MOV_ONE, x, 0, Rm::Broadcast(self.pool(), number as u8), Under::All);
+                    self.asm.op(asm::MOV_ONE, x, 0, Rm::Broadcast(self.pool().into(), number as u8), Under::All);
                     self.release(i);
                 }
                 Vop::Prefetch(p, bytes, write) => {
                     if !masked {
                         let p = self.pointer(p);
-                        self.asm.prefetch(p, bytes + 64 * slot as i32, write);
+                        self.asm.prefetch(p.base, p.far + bytes + 64 * slot as i32, write);
                     }
                 }
                 Vop::Fold(how, _, a) => {

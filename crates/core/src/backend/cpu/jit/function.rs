@@ -17,6 +17,8 @@ pub struct Whole {
     pub places: Vec<Place>,
     /// Numbers that it is given: their places in the pool, the values, and what they are.
     pub given: Vec<(usize, Val, Given)>,
+    /// Reductions of its pass to places that are counted from where it begins, each with the load of positions.
+    pub relative: Vec<(usize, Val)>,
     /// What a row is.
     pub over: Over,
     /// Elements of a row.
@@ -32,6 +34,8 @@ pub enum Given {
     Position,
     /// 64 bits, at most [`SMALL`].
     Small,
+    /// The largest number of 64 bits.
+    Nowhere,
 }
 
 /// The 32 bits that stand for the largest number of 64.
@@ -67,7 +71,39 @@ impl Whole {
             Given::Bits => true,
             Given::Position => matches!(number(v), i64::MAX) || (0..NOWHERE as i64).contains(&number(v)),
             Given::Small => (-SMALL..=SMALL).contains(&number(v)),
+            Given::Nowhere => number(v) == i64::MAX,
         })
+    }
+
+    /// Accumulators of `n` places before it runs: none has been found.
+    ///
+    /// # Safety
+    /// There are so many words of 64 bits.
+    pub unsafe fn begin_places(&self, at: *mut u8, n: usize) {
+        if !self.wide() {
+            // SAFETY: the caller's promise.
+            unsafe { std::slice::from_raw_parts_mut(at.cast::<u32>(), n).fill(NOWHERE) };
+        }
+    }
+
+    /// The same after it has run from position `first` on: as the interpreter holds them.
+    ///
+    /// # Safety
+    /// As [`Whole::begin_places`].
+    pub unsafe fn end_places(&self, at: *mut u8, n: usize, first: i64) {
+        // From the last on, where they grow.
+        for i in (0..n).rev() {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = at.cast::<i64>().add(i);
+                let found = match *at.cast::<u32>().add(i) {
+                    _ if self.wide() => (*to != i64::MAX).then_some(*to),
+                    NOWHERE => None,
+                    found => Some(found as i64),
+                };
+                *to = found.map_or(i64::MAX, |found| first + found);
+            }
+        }
     }
 
     /// Runs over `count` rows, one or more. The table holds the addresses of the first; `number` gives the bits of a

@@ -43,6 +43,10 @@ impl Maker<'_> {
             }
             (Level::Row, InstKind::Load { .. }, Over::Rows) => return None,
             (Level::Row, _, Over::Rows) if !bool => self.invariant(v, false),
+            (Level::Row, InstKind::Reduce(..), Over::Rows) => {
+                let (x, zero) = (self.invariant(v, false), self.body().bits(0));
+                self.body().push(Vop::CompareI(4, x, zero))
+            }
             (Level::Row, _, Over::Chunks) if !bool => self.invariant(v, true),
             (Level::Row, _, Over::Points(..)) if self.block_fills(v) => {
                 let p = self.pointer(Place::Value(v), 0)?;

@@ -80,6 +80,47 @@ impl Maker<'_> {
         Some((self.pointer(Place::Positions(v), bytes)?, along))
     }
 
+    /// Whether a value is the position in the reduce space where a mask is set, and one number for all elsewhere.
+    pub(super) fn chooses_place(&self, v: Val) -> bool {
+        let k = self.o.k;
+        let InstKind::Ewise(row, vals) = &k.insts[v].kind else { return false };
+        row.name == "where"
+            && k.insts[v].dtype == DType::I64
+            && k.insts[vals[2]].level == Level::Uniform
+            && matches!(&k.insts[vals[1]].kind, InstKind::Load { source: Source::Iota, access }
+                if access.bounds.is_empty()
+                    && access.lookup.is_empty()
+                    && access.strides[..k.map.len()].iter().all(|&s| s == 0)
+                    && access.strides[k.map.len()..] == [1])
+    }
+
+    /// That for reduction `n` at a point of a group, counted from where the function begins; nowhere elsewhere.
+    pub(super) fn chosen_place(&mut self, v: Val, n: usize, point: usize, group: usize) -> Option<V> {
+        let InstKind::Ewise(_, vals) = &self.o.k.insts[v].kind else { return None };
+        let (mask, iota, none) = (self.operand(vals[0])?, vals[1], vals[2]);
+        if self.o.k.order.chunk > POSITIONS || !self.section.body.ops[mask].is_mask() {
+            return None;
+        }
+        self.invariant(none, true);
+        if !self.nowhere.contains(&none) {
+            self.nowhere.push(none);
+        }
+        if !self.relative.contains(&(n, iota)) {
+            self.relative.push((n, iota));
+        }
+        let wide = self.wide();
+        let p = self.pointer(Place::Steps(wide), (group * self.width.bytes()) as isize)?;
+        let b = self.body();
+        let (first, nowhere) = (b.push(Vop::At(p)), b.bits(if wide { i64::MAX } else { NOWHERE as i64 }));
+        let at = if point == 0 {
+            first
+        } else {
+            let on = b.bits(point as i64);
+            b.two(Arith::AddI, first, on)
+        };
+        Some(b.push(Vop::Select(mask, at, nowhere)))
+    }
+
     /// How large a number a position may be; none if it may be nowhere.
     fn bound(&mut self, v: Val) -> Option<i64> {
         if self.o.k.insts[v].level == Level::Uniform {

@@ -22,10 +22,25 @@ pub const FIRST: usize = 2;
 pub struct Section {
     /// What.
     pub body: Body,
-    /// The place of each of its pointers in the table.
+    /// The places in the table that its pointers count from.
     pub places: Vec<usize>,
+    /// For each of its pointers, which of those, and how many bytes on.
+    pub spots: Vec<(usize, i32)>,
     /// Elements of the loop; none for a row's numbers.
     pub elements: Option<usize>,
+}
+
+impl Section {
+    /// Nothing yet but a body.
+    pub fn new(body: Body) -> Section {
+        Section { body, places: vec![], spots: vec![], elements: None }
+    }
+
+    /// What its code finds in memory, with its constants at this place of the pool.
+    fn outside(&self, constants: usize) -> Outside {
+        let (places, spots) = (self.places.clone(), self.spots.clone());
+        Outside { table: RDX, places, spots, pool: POOL, constants: Some(constants) }
+    }
 }
 
 /// The mask of the last vector of so many elements, of so many lanes.
@@ -35,7 +50,17 @@ pub fn mask(elements: usize, lanes: usize) -> usize {
 
 /// Assembles the function, and the constants of the pool after its numbers. `moves` are the bytes that each pointer moves
 /// from row to row. None if something needs more registers than there are.
-pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(Vec<u8>, Vec<u64>)> {
+pub fn assemble(
+    sections: &[Section],
+    moves: &[i32],
+    numbers: usize,
+    temporaries: usize,
+) -> Option<(Vec<u8>, Vec<u64>)> {
+    if let [Section { body, elements: Some(n), .. }] = sections
+        && body.vectors > 0
+    {
+        return resident(&sections[0], *n, moves, (numbers, temporaries));
+    }
     let mut asm = Asm::default();
     let mut constants = vec![];
     for &r in &POINTERS[FIRST_SAVED..] {
@@ -44,9 +69,7 @@ pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(
     asm.table_to_rdx();
     let row = asm.code.len();
     for s in sections {
-        let (places, first) = (s.places.clone(), numbers + constants.len());
-        let outside = Outside { table: RDX, places, pool: POOL, constants: Some(first) };
-        let mut w = Writer::new(&s.body, asm, outside)?;
+        let mut w = Writer::new(&s.body, asm, s.outside(numbers + constants.len()), temporaries)?;
         w.load_pointers(RDX);
         w.load_fixed();
         w.asm.clear_offset();
@@ -73,6 +96,45 @@ pub fn assemble(sections: &[Section], moves: &[i32], numbers: usize) -> Option<(
     }
     asm.ret();
     (!asm.failed).then_some((asm.code, constants))
+}
+
+/// The same for one section whose accumulators stay in registers for all rows, and pointers as well.
+fn resident(
+    s: &Section,
+    n: usize,
+    moves: &[i32],
+    (numbers, temporaries): (usize, usize),
+) -> Option<(Vec<u8>, Vec<u64>)> {
+    let mut asm = Asm::default();
+    for &r in &POINTERS[FIRST_SAVED..] {
+        asm.push(r);
+    }
+    asm.table_to_rdx();
+    let mut w = Writer::new(&s.body, asm, s.outside(numbers), temporaries)?;
+    if w.held < s.places.len() {
+        return None;
+    }
+    w.load_pointers(RDX);
+    w.load_fixed();
+    w.asm.clear_offset();
+    w.asm.load_mask(MASK);
+    w.move_held(n, true);
+    let row = w.asm.code.len();
+    for slot in 0..s.body.vectors {
+        w.slot(slot, n < w.asm.lanes() * (slot as usize + 1))?;
+    }
+    for (&place, &r) in s.places.iter().zip(&POINTERS).filter(|p| moves[p.0 - FIRST] != 0) {
+        w.asm.add_to(r, moves[place - FIRST]);
+    }
+    w.asm.count_down();
+    w.asm.jump_back(0x85, row);
+    w.move_held(n, false);
+    for &r in POINTERS[FIRST_SAVED..].iter().rev() {
+        w.asm.pop(r);
+    }
+    w.asm.ret();
+    let constants = w.constants().collect();
+    (!w.asm.failed).then_some((w.asm.code, constants))
 }
 
 /// All elements of a row, 64 a turn.

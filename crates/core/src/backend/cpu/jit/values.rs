@@ -15,6 +15,9 @@ use crate::{
     op::ewise,
 };
 
+/// Functions whose results are operands, or those with another sign.
+const EXACT: [&str; 5] = ["maximum", "minimum", "neg", "abs", "relu"];
+
 /// What lanes hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {
@@ -68,6 +71,10 @@ pub fn compute(b: &mut Body, k: &Kernel, v: Val, x: &[V]) -> Option<V> {
                 Lanes::Bits => logic(b, row.name, x),
                 _ if row.name == "where" => Some(b.push(Vop::Select(x[0], x[1], x[2]))),
                 Lanes::Floats => functions::row(b, row.name, x),
+                // What compares them or gives one of them is exact.
+                Lanes::Singles if row.kind == ewise::Kind::Compare || EXACT.contains(&row.name) => {
+                    functions::row(b, row.name, x)
+                }
                 Lanes::Singles => None,
                 Lanes::Integers if b.width == Width::Byte => bytes::row(b, row.name, over, x),
                 Lanes::Integers => integers(b, row.name, dtype, x),
@@ -154,7 +161,11 @@ pub fn store_one(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
         DType::BF16 => Vop::NarrowOne(Form::Upper, p, x),
         DType::I16 => Vop::NarrowOne(Form::Words(true), p, x),
         DType::I8 | DType::U8 => Vop::NarrowOne(Form::Bytes(true), p, x),
-        DType::Bool => return None,
+        DType::Bool => {
+            let (one, zero) = (b.bits(1), b.bits(0));
+            let x = b.push(Vop::Select(x, one, zero));
+            Vop::NarrowOne(Form::Bytes(true), p, x)
+        }
     };
     b.push(op);
     Some(())

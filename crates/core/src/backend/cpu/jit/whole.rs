@@ -3,25 +3,28 @@
 use super::{
     body::{Body, Folding, V, Vop},
     function::{Given, NUMBERS, Whole},
-    functions, memory,
+    memory,
     sections::{self, Section},
     values,
     width::Width,
+    writer::TEMPORARIES,
 };
 use crate::{
     DType,
     backend::cpu::{
-        micro::{Ahead, Cursors},
+        micro::{Ahead, Cursor, Cursors},
         program::Pass,
         whole::{Over, Place},
     },
-    kernel::{InstKind, Kernel, Level, Val},
+    kernel::{InstKind, Kernel, Val},
     op::ReduceOp,
 };
 use std::collections::HashMap;
 
 /// The most pointers of a function.
 const MOST_PLACES: usize = super::writer::MOST_POINTERS - sections::FIRST;
+/// Accumulators of so many elements may stay in registers: a row without a loop.
+const FEW: usize = 64;
 
 /// What the compiler knows of a program.
 pub struct Outline<'a> {
@@ -43,15 +46,23 @@ impl Outline<'_> {
     /// The function, if everything in it is known: with the narrowest lanes that will do.
     pub fn compile(&self) -> Option<Whole> {
         let plain = matches!(self.over, Over::Lines | Over::Blocks);
-        let bytes = if plain { self.with_lanes(Width::Byte) } else { None };
-        bytes.or_else(|| self.with_lanes(Width::Single)).or_else(|| self.with_lanes(Width::Double))
+        let bytes = if plain { self.with_lanes(Width::Byte, false) } else { None };
+        bytes.or_else(|| self.wide_enough(Width::Single)).or_else(|| self.wide_enough(Width::Double))
     }
 
-    fn with_lanes(&self, width: Width) -> Option<Whole> {
+    /// With lanes of this width, and accumulators that stay in registers if they can.
+    fn wide_enough(&self, width: Width) -> Option<Whole> {
+        let few = matches!(self.over, Over::Points(..)) && self.n <= FEW;
+        let resident = if few { self.with_lanes(width, true) } else { None };
+        resident.or_else(|| self.with_lanes(width, false))
+    }
+
+    fn with_lanes(&self, width: Width, resident: bool) -> Option<Whole> {
+        let vectors = if resident { self.n.div_ceil(width.lanes()) as u8 } else { 0 };
         let mut m = Maker {
             o: self,
             width,
-            section: Section { body: Body::new(width), places: vec![], elements: None },
+            section: Section::new(Body { vectors, ..Body::new(width) }),
             sections: vec![],
             places: vec![],
             moves: vec![],
@@ -60,18 +71,23 @@ impl Outline<'_> {
             bounds: HashMap::new(),
             small: vec![],
             placed: vec![],
+            nowhere: vec![],
+            relative: vec![],
             point: 0,
         };
         for (n, (pass, ahead)) in self.passes.iter().enumerate() {
             m.pass(n, pass, ahead)?;
         }
-        let Maker { sections, places, moves, numbers, small, placed, .. } = m;
+        let Maker { sections, places, moves, numbers, small, placed, nowhere, relative, .. } = m;
         if sections.is_empty() || small.iter().any(|v| placed.contains(v)) || places.len() > MOST_PLACES {
             return None;
         }
-        let (code, constants) = sections::assemble(&sections, &moves, numbers.len())?;
+        // As many registers for what stays the same as the rest leaves.
+        let assembled = TEMPORARIES.into_iter().find_map(|t| sections::assemble(&sections, &moves, numbers.len(), t));
+        let (code, constants) = assembled?;
         let sealed = memory::Sealed::new(&code)?;
         let kind = |v: Val| match self.k.insts[v].dtype {
+            DType::I64 if nowhere.contains(&v) => Given::Nowhere,
             DType::I64 if width == Width::Double => Given::Bits,
             DType::I64 if small.contains(&v) => Given::Small,
             DType::I64 => Given::Position,
@@ -82,7 +98,7 @@ impl Outline<'_> {
         if pool.len() > NUMBERS {
             return None;
         }
-        Some(Whole { sealed, pool, width, places, given, over: self.over, n: self.n })
+        Some(Whole { sealed, pool, width, places, given, relative, over: self.over, n: self.n })
     }
 }
 
@@ -103,8 +119,12 @@ pub(super) struct Maker<'a> {
     pub(super) small: Vec<Val>,
     /// Those that must not be negative.
     pub(super) placed: Vec<Val>,
+    /// Those that must be the largest number.
+    pub(super) nowhere: Vec<Val>,
+    /// Reductions of a pass to places that are counted from where the function begins, each with the load of positions.
+    pub(super) relative: Vec<(usize, Val)>,
     /// The reduce point of a group that is being written.
-    point: usize,
+    pub(super) point: usize,
 }
 
 impl Maker<'_> {
@@ -118,7 +138,7 @@ impl Maker<'_> {
     }
 
     fn end(&mut self, elements: Option<usize>) {
-        let empty = Section { body: Body::new(self.width), places: vec![], elements: None };
+        let empty = Section::new(Body::new(self.width));
         let section = std::mem::replace(&mut self.section, empty);
         if !section.body.ops.is_empty() {
             self.sections.push(Section { elements, ..section });
@@ -126,8 +146,13 @@ impl Maker<'_> {
         self.known.clear();
     }
 
-    /// A pointer of the section's body.
+    /// A pointer of the section's body to a place that moves so many bytes from row to row.
     pub(super) fn pointer(&mut self, place: Place, bytes: isize) -> Option<usize> {
+        self.pointer_after(place, bytes, 0)
+    }
+
+    /// A pointer to so many bytes after a place.
+    fn pointer_after(&mut self, place: Place, bytes: isize, far: isize) -> Option<usize> {
         let at = match self.places.iter().position(|p| *p == place) {
             Some(at) => at,
             None => {
@@ -136,11 +161,16 @@ impl Maker<'_> {
                 self.places.len() - 1
             }
         };
-        let at = at + sections::FIRST;
-        if let Some(known) = self.section.places.iter().position(|p| *p == at) {
+        let (at, far) = (at + sections::FIRST, i32::try_from(far).ok()?);
+        let places = &mut self.section.places;
+        let place = places.iter().position(|p| *p == at).unwrap_or_else(|| {
+            places.push(at);
+            places.len() - 1
+        });
+        if let Some(known) = self.section.spots.iter().position(|s| *s == (place, far)) {
             return Some(known);
         }
-        self.section.places.push(at);
+        self.section.spots.push((place, far));
         Some(self.body().pointer())
     }
 
@@ -153,7 +183,15 @@ impl Maker<'_> {
         let bytes = self.row_step(&cursor.strides) * cursor.size;
         let along = cursor.strides.get(self.o.k.map.len()).copied().unwrap_or(0) * cursor.size;
         let ahead = if let Over::Points(..) = self.o.over { along * self.point as isize } else { 0 };
-        self.pointer(Place::Cursor(c, ahead), bytes)
+        // Cursors that go through a buffer side by side share a pointer.
+        let all = &self.o.cursors.all;
+        let same = |o: &Cursor| o.arg == cursor.arg && o.strides == cursor.strides && o.lines.is_none();
+        let first = all.iter().position(same).filter(|&o| {
+            let far = (cursor.offset - all[o].offset).checked_mul(cursor.size);
+            far.is_some_and(|far| i32::try_from(far.saturating_add(ahead)).is_ok())
+        });
+        let first = first.unwrap_or(c);
+        self.pointer_after(Place::Cursor(first), bytes, ahead + (cursor.offset - all[first].offset) * cursor.size)
     }
 
     /// Elements from one row of the function to the next, for these steps an axis.
@@ -186,7 +224,7 @@ impl Maker<'_> {
     }
 
     /// How a reduction combines in lanes.
-    fn folding(&self, v: Val, op: ReduceOp) -> Option<Folding> {
+    pub(super) fn folding(&self, v: Val, op: ReduceOp) -> Option<Folding> {
         let dtype = self.o.k.insts[v].dtype;
         match values::lanes(dtype, self.width)? {
             values::Lanes::Floats => Some(Folding::of(op)),
@@ -274,7 +312,7 @@ impl Maker<'_> {
     }
 
     /// A value of an element, a store or a reduction.
-    fn elem(&mut self, v: Val) -> Option<()> {
+    pub(super) fn elem(&mut self, v: Val) -> Option<()> {
         let k = self.o.k;
         match &k.insts[v].kind {
             InstKind::Load { .. } => {}
@@ -283,7 +321,9 @@ impl Maker<'_> {
                 let dtype = k.insts[v].dtype;
                 let position = dtype == DType::I64 && !self.wide();
                 let rows = self.o.over == Over::Rows;
-                let how = if position {
+                let how = if dtype == DType::Bool {
+                    Folding::MaxI
+                } else if position {
                     if *op != ReduceOp::Min || !rows || !self.is_place(*x) {
                         return None;
                     }
@@ -297,6 +337,18 @@ impl Maker<'_> {
                 }
                 if k.insts[*x].dtype != dtype {
                     return None;
+                }
+                if dtype == DType::Bool {
+                    // Ones and zeros.
+                    let how = if matches!(op, ReduceOp::Sum | ReduceOp::Max) { Folding::MaxI } else { Folding::MinI };
+                    let (m, number) = (self.operand(*x)?, self.number(v, false));
+                    let start = how.start(self.wide());
+                    let b = self.body();
+                    let (one, zero) = (b.bits(1), b.bits(0));
+                    let x = b.push(Vop::Select(m, one, zero));
+                    b.push(Vop::Const(start));
+                    b.push(Vop::Fold(how, number, x));
+                    return Some(());
                 }
                 let (x, number) = (self.operand(*x)?, self.number(v, false));
                 let start = how.start(self.wide());
@@ -326,40 +378,5 @@ impl Maker<'_> {
         let x = self.operand(value)?;
         let p = self.cursor(c)?;
         values::store(self.body(), dtype, p, x)
-    }
-
-    /// A group of reduce points of a block of map points, so many chunks further on: accumulators pass through registers once
-    /// for all of them.
-    fn points(&mut self, pass: &Pass, group: usize, chunk: usize) -> Option<()> {
-        let k = self.o.k;
-        let mut sums: Vec<V> = vec![];
-        for n in 0..pass.reduces.len() {
-            let p = self.pointer(Place::Accumulator(n, chunk), 0)?;
-            let sum = self.body().push(Vop::In(p));
-            sums.push(sum);
-        }
-        for point in 0..group {
-            self.point = chunk * k.order.chunk + point;
-            self.known.retain(|&v, _| k.insts[v].level < Level::Elem);
-            for &v in &pass.elems {
-                let InstKind::Reduce(op, x) = k.insts[v].kind else {
-                    self.elem(v)?;
-                    continue;
-                };
-                let n = pass.reduces.iter().position(|&r| r == v)?;
-                if !self.block_fills(v) || k.insts[x].dtype.compute() != k.insts[v].dtype.compute() {
-                    return None;
-                }
-                let how = self.folding(v, op)?;
-                let x = self.operand(x)?;
-                sums[n] = functions::fold(self.body(), how, sums[n], x);
-            }
-        }
-        self.point = 0;
-        for (n, sum) in sums.into_iter().enumerate() {
-            let p = self.pointer(Place::Accumulator(n, chunk), 0)?;
-            self.body().push(Vop::Out(p, sum));
-        }
-        Some(())
     }
 }

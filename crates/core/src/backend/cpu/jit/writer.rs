@@ -1,14 +1,17 @@
 //! From operations to instructions: registers, constants and pointers. What is written with them is in [`super::emit`].
 
 use super::{
-    asm::{self, Asm, Gpr, K, POINTERS, Rm, Under, Zmm},
+    asm::{self, Asm, Gpr, K, POINTERS, Ptr, Rm, Under, Zmm},
     body::{Body, V, Vop},
     width::Width,
 };
 
-/// Registers that the straight-line code may use freely; the rest hold accumulators, constants and invariants.
-const TEMPORARIES: usize = 11;
+/// Registers that the straight-line code may use freely, the first number of them that is enough; the rest hold accumulators,
+/// constants and invariants.
+pub const TEMPORARIES: [usize; 3] = [11, 19, 29];
 pub(super) const SCRATCH: Zmm = 31;
+/// The mask of the lanes that a row's last vector has.
+pub(super) const TAIL: K = 1;
 /// The most pointers of a loop and its pool.
 pub const MOST_POINTERS: usize = 24;
 /// Where pointers are loaded from, and what they are loaded into, when a loop has more than registers.
@@ -19,8 +22,10 @@ const SPARE: Gpr = POINTERS[POINTERS.len() - 1];
 pub struct Outside {
     /// The register that holds the table when pointers are loaded from it.
     pub table: Gpr,
-    /// The place of each of the body's pointers in the table.
+    /// The places in the table that the body's pointers count from.
     pub places: Vec<usize>,
+    /// For each of the body's pointers, which of those, and how many bytes on.
+    pub spots: Vec<(usize, i32)>,
     /// The place of the pool's.
     pub pool: usize,
     /// The place of the body's constants in the pool, where numbers come first; else constants do.
@@ -45,16 +50,19 @@ pub struct Writer<'a> {
     pub(super) free_masks: Vec<K>,
     /// The first of the registers (one a slot) of each reduction.
     pub accumulators: Vec<(V, Zmm)>,
-    /// Pointers that have registers of their own.
+    /// The first of the registers (one a vector) of each accumulator that stays, by its pointer.
+    stay: Vec<(usize, Zmm)>,
+    /// Places that have registers of their own.
     pub held: usize,
 }
 
 impl<'a> Writer<'a> {
     /// Gives out registers; none if there are too few.
-    pub fn new(body: &'a Body, mut asm: Asm, outside: Outside) -> Option<Writer<'a>> {
+    pub fn new(body: &'a Body, mut asm: Asm, outside: Outside, temporaries: usize) -> Option<Writer<'a>> {
         asm.width = body.width;
         // Beyond what registers can hold, pointers are loaded where they are used; two registers serve that.
-        let held = if body.pointers < POINTERS.len() { body.pointers } else { POINTERS.len() - 3 };
+        let places = outside.places.len();
+        let held = if places < POINTERS.len() { places } else { POINTERS.len() - 3 };
         let n = body.ops.len();
         let (mut uses, mut last) = (vec![0usize; n], vec![0usize; n]);
         for (i, op) in body.ops.iter().enumerate().rev() {
@@ -80,6 +88,7 @@ impl<'a> Writer<'a> {
             free: vec![],
             free_masks: (2..8).collect(),
             accumulators: vec![],
+            stay: vec![],
             held,
         };
         // Fixed registers from the top: accumulators first, then what the loop would load again and again.
@@ -89,11 +98,18 @@ impl<'a> Writer<'a> {
                 next = next.checked_sub(w.asm.slots())?;
                 w.accumulators.push((i, next));
             }
+            if let Vop::Held(p) = *op {
+                next = next.checked_sub(body.vectors)?;
+                w.stay.push((p, next));
+                w.fixed[i] = true;
+            }
         }
-        if (next as usize) < TEMPORARIES {
+        if (next as usize) < temporaries.min(TEMPORARIES[0]) {
             return None;
         }
-        let mut hoist: Vec<V> = (0..n).filter(|&i| body.ops[i].stays()).collect();
+        // Where one piece of code does all rows, what a pointer points to is another number for each.
+        let moves = |op: &Vop| body.vectors > 0 && matches!(op, Vop::At(_));
+        let mut hoist: Vec<V> = (0..n).filter(|&i| body.ops[i].stays() && !moves(&body.ops[i])).collect();
         hoist.sort_by_key(|&i| std::cmp::Reverse(uses[i]));
         for &i in &hoist {
             if let Vop::Const(bits) = body.ops[i] {
@@ -104,7 +120,7 @@ impl<'a> Writer<'a> {
             return None;
         }
         for i in hoist {
-            if next as usize > TEMPORARIES && uses[i] > 0 {
+            if next as usize > temporaries && uses[i] > 0 {
                 next -= 1;
                 w.home[i] = Some(next);
                 w.fixed[i] = true;
@@ -131,6 +147,7 @@ impl<'a> Writer<'a> {
     pub fn load_fixed(&mut self) {
         for v in 0..self.body.ops.len() {
             if self.fixed[v]
+                && self.body.ops[v].stays()
                 && let Some(to) = self.home[v]
             {
                 self.materialise(v, to);
@@ -142,13 +159,34 @@ impl<'a> Writer<'a> {
         POINTERS[self.held]
     }
 
-    /// The register of a pointer.
-    pub fn pointer(&mut self, p: usize) -> Gpr {
-        if p < self.held {
-            return POINTERS[p];
+    /// Where a pointer points.
+    pub fn pointer(&mut self, p: usize) -> Ptr {
+        let (place, far) = self.outside.spots[p];
+        if place < self.held {
+            return Ptr { base: POINTERS[place], far };
         }
-        self.asm.load_pointer(SPARE, self.outside.table, self.outside.places[p]);
-        SPARE
+        self.asm.load_pointer(SPARE, self.outside.table, self.outside.places[place]);
+        Ptr { base: SPARE, far }
+    }
+
+    /// The first register of the accumulator that operation `i` reads or writes.
+    pub(super) fn held_in(&self, i: V) -> Option<Zmm> {
+        let (Vop::Held(p) | Vop::Hold(p, _)) = self.body.ops[i] else { return None };
+        self.stay.iter().find(|s| s.0 == p).map(|s| s.1)
+    }
+
+    /// Moves the accumulators that stay from memory or to it, of a row of so many elements; the mask of its last vector is
+    /// loaded.
+    pub fn move_held(&mut self, n: usize, load: bool) {
+        for (p, first) in self.stay.clone() {
+            let at = self.pointer(p);
+            for slot in 0..self.body.vectors {
+                let whole = (slot as usize + 1) * self.asm.lanes() <= n;
+                let (op, part) =
+                    if load { (asm::MOV_LOAD, Under::Zeroing(TAIL)) } else { (asm::MOV_STORE, Under::Merging(TAIL)) };
+                self.asm.op(op, first + slot, 0, Rm::Stream(at, slot), if whole { Under::All } else { part });
+            }
+        }
     }
 
     /// Where a value that stays the same lies.
@@ -159,7 +197,7 @@ impl<'a> Writer<'a> {
             Vop::Invariant(i) => self.constants.len() + i,
             _ => self.outside.constants.unwrap_or(0) + self.constants.iter().position(|c| c.0 == v)?,
         };
-        Some(Rm::Broadcast(self.pool(), at as u8))
+        Some(Rm::Broadcast(self.pool().into(), at as u8))
     }
 
     /// What stays the same into a register.

@@ -1,0 +1,99 @@
+//! Cumulative operations across rows: `inner` lanes side by side in memory.
+
+use super::Carry;
+use crate::{element::Num, lanes::Lanes};
+use rayon::prelude::*;
+
+/// Elements of 16 bits that are widened at once, at least where rows are shorter.
+const BLOCK: usize = 2048;
+/// Columns that a thread takes at least where it takes a part of them.
+const PART: usize = 64;
+
+/// A block of whole rows of `inner` elements, from these accumulators on.
+pub(super) fn columns<C: Carry>(c: &C, inner: usize, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) {
+    match acc {
+        [a, b] => few(c, x, out, [a, b]),
+        [a, b, d] => few(c, x, out, [a, b, d]),
+        [a, b, d, e] => few(c, x, out, [a, b, d, e]),
+        _ => x.chunks_exact(inner).zip(out.chunks_exact_mut(inner)).for_each(|(x, out)| row(c, x, out, acc)),
+    }
+}
+
+/// `R` lanes, whose accumulators have registers.
+fn few<C: Carry, const R: usize>(c: &C, x: &[C::E], out: &mut [C::E], state: [&mut C::A; R]) {
+    let mut acc: [C::A; R] = std::array::from_fn(|r| *state[r]);
+    for (x, out) in x.as_chunks::<R>().0.iter().zip(out.as_chunks_mut::<R>().0) {
+        for r in 0..R {
+            (acc[r], out[r]) = c.next(acc[r], x[r]);
+        }
+    }
+    state.into_iter().zip(acc).for_each(|(to, acc)| *to = acc);
+}
+
+/// One row.
+#[inline]
+fn row<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) {
+    #[inline(always)]
+    fn all<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) {
+        for ((x, out), acc) in x.iter().zip(out).zip(acc) {
+            (*acc, *out) = c.next(*acc, *x);
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) {
+            all(c, x, out, acc);
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(c, x, out, acc) };
+    }
+    all(c, x, out, acc);
+}
+
+/// The same for elements that are widened in blocks.
+pub(super) fn columns_in_blocks<T: Num, C: Carry<E = T::Acc>>(
+    c: &C,
+    inner: usize,
+    x: &[T],
+    out: &mut [T],
+    acc: &mut [C::A],
+) {
+    let some = (BLOCK / inner).max(1) * inner;
+    let mut wide = vec![T::Acc::ZERO; 2 * some.min(x.len())];
+    for (x, out) in x.chunks(some).zip(out.chunks_mut(some)) {
+        let (a, b) = wide.split_at_mut(x.len());
+        T::widen_block(x, a);
+        columns(c, inner, a, &mut b[..x.len()], acc);
+        T::narrow_block(&b[..x.len()], out);
+    }
+}
+
+/// Runs `some` over parts of the columns on several threads: it gets the rows of each, one after the other, and where they
+/// begin. False if blocks are enough for all threads, or columns too few.
+pub(super) fn by_parts<T: Sync, U: Send>(
+    l: Lanes,
+    x: &[T],
+    out: &mut [U],
+    some: impl Fn(&mut dyn Iterator<Item = (&[T], &mut [U])>, usize) + Sync,
+) -> bool {
+    let threads = rayon::current_num_threads();
+    let parts = (l.inner / PART).min(2 * threads);
+    if l.len() < crate::lanes::PARALLEL_WORK || l.outer >= threads || parts < 2 {
+        return false;
+    }
+    // Whole cache lines.
+    let part = l.inner.div_ceil(parts).next_multiple_of(PART);
+    for (x, out) in x.chunks_exact(l.n * l.inner).zip(out.chunks_exact_mut(l.n * l.inner)) {
+        let mut rows: Vec<Vec<(&[T], &mut [U])>> =
+            (0..l.inner.div_ceil(part)).map(|_| Vec::with_capacity(l.n)).collect();
+        for (x, out) in x.chunks_exact(l.inner).zip(out.chunks_exact_mut(l.inner)) {
+            x.chunks(part).zip(out.chunks_mut(part)).zip(&mut rows).for_each(|(pair, rows)| rows.push(pair));
+        }
+        rows.into_par_iter().for_each(|rows| {
+            let width = rows.first().map_or(0, |r| r.0.len());
+            some(&mut rows.into_iter(), width);
+        });
+    }
+    true
+}
