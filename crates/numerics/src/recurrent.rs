@@ -95,7 +95,7 @@ unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
         let square = S::mul(x, x);
         // Cephes' coefficients.
         let mut p = S::splat(-5.704_988_7e-3);
-        for c in [2.063_908_9e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1] {
+        for c in [2.063_908_8e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1] {
             p = S::fma(p, square, S::splat(c));
         }
         let near = S::fma(S::mul(p, square), x, x);

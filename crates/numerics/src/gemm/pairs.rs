@@ -2,8 +2,8 @@
 //! a cycle as in `f32`. Products of pairs are added to sums in `f32`; a sum is rounded once, at its end. The instruction
 //! takes numbers below 2^-126 as zero.
 //!
-//! `B` is packed into panels of up to 48 columns, as pairs of neighbours along `k`. So is `A`, into panels of 8 rows, unless
-//! its rows hold such pairs as they are. Blocks and the order of sums follow from the sizes alone.
+//! `B` is packed into panels of up to 48 columns, `A` into panels of 8 rows, both as pairs of neighbours along `k`. Blocks and
+//! the order of sums follow from the sizes alone.
 
 use super::{Dims, Half, Layout, Operand};
 use crate::scratch;
@@ -114,8 +114,6 @@ unsafe fn product(m: usize, n: usize, k: usize, a: Numbers, b: Numbers, out: &Ou
     let sums = Shared::wrap(sums.as_mut().map_or(std::ptr::null_mut(), |s| s.as_mut_ptr()));
     let mut room = scratch::take(all.min(DEPTH) * n.min(most).next_multiple_of(16));
     let packed = Shared::new(&mut room);
-    // Rows of pairs are read where they lie.
-    let there = a.cs == 1 && k.is_multiple_of(2);
     for first in (0..n).step_by(most) {
         let columns = (n - first).min(most);
         let panels = columns.div_ceil(panel);
@@ -137,9 +135,9 @@ unsafe fn product(m: usize, n: usize, k: usize, a: Numbers, b: Numbers, out: &Ou
             for_tasks(blocks * shares, parallel, |t| {
                 let (block, share) = (t / shares, t % shares);
                 let rows = block * TASK..m.min((block + 1) * TASK);
-                let mut room = (!there).then(|| scratch::take(rows.len().next_multiple_of(ROWS) * pairs));
-                let own = room.as_mut().map_or(std::ptr::null_mut(), |r| r.as_mut_ptr().cast::<u32>());
-                for i in (0..if there { 0 } else { rows.len() }).step_by(ROWS) {
+                let mut room = scratch::take(rows.len().next_multiple_of(ROWS) * pairs);
+                let own = room.as_mut_ptr().cast::<u32>();
+                for i in (0..rows.len()).step_by(ROWS) {
                     // SAFETY: the buffer has room for whole panels.
                     unsafe {
                         let height = (rows.len() - i).min(ROWS);
@@ -163,14 +161,7 @@ unsafe fn product(m: usize, n: usize, k: usize, a: Numbers, b: Numbers, out: &Ou
                         // SAFETY: panels were packed above; tiles are different parts of the output and of the sums.
                         unsafe {
                             let b = packed.ptr().cast::<u32>().add(p * panel * pairs).cast_const();
-                            if there {
-                                // Rows that are not there are the last one again; nobody sees their sums.
-                                let line = |r: usize| a.from(row + r.min(height - 1), 2 * from).at.cast::<u32>();
-                                multiply::<1>(pairs, std::array::from_fn(line), b, &tile);
-                            } else {
-                                let first = own.add(i * pairs).cast_const();
-                                multiply::<ROWS>(pairs, std::array::from_fn(|r| first.wrapping_add(r)), b, &tile);
-                            }
+                            multiply(pairs, own.add(i * pairs), b, &tile);
                         }
                     }
                 }
@@ -252,22 +243,22 @@ unsafe fn zip(x: *const u16, y: *const u16, n: usize, to: *mut u32) {
     }
 }
 
-/// Adds the product of rows, whose pairs lie `STEP` apart, and a panel to a tile.
+/// Adds the product of two panels to a tile.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn multiply<const STEP: usize>(pairs: usize, a: [*const u32; ROWS], b: *const u32, tile: &Tile) {
+unsafe fn multiply(pairs: usize, a: *const u32, b: *const u32, tile: &Tile) {
     // SAFETY: the caller packed panels of these sizes.
     unsafe {
         match tile.width.div_ceil(16) {
-            1 => sums::<1, STEP>(pairs, a, b, tile),
-            2 => sums::<2, STEP>(pairs, a, b, tile),
-            _ => sums::<3, STEP>(pairs, a, b, tile),
+            1 => sums::<1>(pairs, a, b, tile),
+            2 => sums::<2>(pairs, a, b, tile),
+            _ => sums::<3>(pairs, a, b, tile),
         }
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn sums<const V: usize, const STEP: usize>(pairs: usize, a: [*const u32; ROWS], b: *const u32, tile: &Tile) {
+unsafe fn sums<const V: usize>(pairs: usize, a: *const u32, b: *const u32, tile: &Tile) {
     let mask = |v: usize| {
         let left = tile.width.saturating_sub(16 * v);
         if left >= 16 { 0xffff } else { (1u16 << left) - 1 }
@@ -287,9 +278,8 @@ unsafe fn sums<const V: usize, const STEP: usize>(pairs: usize, a: [*const u32; 
             for (v, c) in columns.iter_mut().enumerate() {
                 *c = _mm512_loadu_si512(b.add((p * V + v) * 16).cast());
             }
-            for (a, acc) in a.iter().zip(&mut acc) {
-                let pair = a.add(p * STEP).read_unaligned();
-                let x: __m512bh = std::mem::transmute(_mm512_set1_epi32(pair as i32));
+            for (r, acc) in acc.iter_mut().enumerate() {
+                let x: __m512bh = std::mem::transmute(_mm512_set1_epi32(*a.add(p * ROWS + r) as i32));
                 for (acc, c) in acc.iter_mut().zip(columns) {
                     *acc = _mm512_dpbf16_ps(*acc, x, std::mem::transmute::<__m512i, __m512bh>(c));
                 }
