@@ -25,8 +25,10 @@ use std::{
 
 type Key = (usize, u64, u64);
 
-/// Keys are hashes: one multiplication more is enough.
-static PLANS: Mutex<Option<HashMap<Key, Arc<Plan>, BuildHasherDefault<IdHasher>>>> = Mutex::new(None);
+/// Plans under their keys, which are hashes: one multiplication more is enough.
+type Plans = HashMap<Key, Arc<Plan>, BuildHasherDefault<IdHasher>>;
+
+static PLANS: Mutex<Option<Plans>> = Mutex::new(None);
 thread_local! {
     static MADE: Cell<usize> = const { Cell::new(0) };
 }
