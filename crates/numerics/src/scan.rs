@@ -49,8 +49,16 @@ trait Carry: Sync {
     type A: Copy + Send + Sync;
     /// Before the first element.
     fn start(&self) -> Self::A;
-    /// What is carried after one more, and its place's result.
-    fn next(&self, acc: Self::A, x: Self::E) -> (Self::A, Self::E);
+    /// What is carried after one more.
+    fn after(&self, acc: Self::A, x: Self::E) -> Self::A;
+    /// The result at the place of the last.
+    fn result(acc: Self::A) -> Self::E;
+    /// Both.
+    #[inline(always)]
+    fn next(&self, acc: Self::A, x: Self::E) -> (Self::A, Self::E) {
+        let acc = self.after(acc, x);
+        (acc, Self::result(acc))
+    }
 }
 
 /// Elements of a type carried in its accumulator type.
@@ -64,9 +72,12 @@ impl<T: Num, F: Fn(T::Acc, T::Acc) -> T::Acc + Sync> Carry for Widened<T, F> {
         self.0
     }
     #[inline(always)]
-    fn next(&self, acc: T::Acc, x: T) -> (T::Acc, T) {
-        let acc = self.1(acc, x.widen());
-        (acc, T::narrow(acc))
+    fn after(&self, acc: T::Acc, x: T) -> T::Acc {
+        self.1(acc, x.widen())
+    }
+    #[inline(always)]
+    fn result(acc: T::Acc) -> T {
+        T::narrow(acc)
     }
 }
 
@@ -81,9 +92,12 @@ impl<A: Num, F: Fn(A, A) -> A + Sync> Carry for Same<A, F> {
         self.0
     }
     #[inline(always)]
-    fn next(&self, acc: A, x: A) -> (A, A) {
-        let acc = self.1(acc, x);
-        (acc, acc)
+    fn after(&self, acc: A, x: A) -> A {
+        self.1(acc, x)
+    }
+    #[inline(always)]
+    fn result(acc: A) -> A {
+        acc
     }
 }
 

@@ -13,7 +13,7 @@ const WIDTH: usize = 64;
 /// Rows that go side by side one by one.
 const ABREAST: usize = 4;
 /// Shorter rows are unrolled.
-const SHORT: usize = 8;
+const SHORT: usize = 16;
 /// Rows of 16 bits of at most this many elements are widened whole, longer ones in segments.
 const WHOLE: usize = 1024;
 const SEGMENT: usize = 256;
@@ -31,6 +31,14 @@ pub(super) fn rows<C: Carry>(c: &C, n: usize, x: &[C::E], out: &mut [C::E]) {
         5 => short::<C, 5>(c, x, out),
         6 => short::<C, 6>(c, x, out),
         7 => short::<C, 7>(c, x, out),
+        8 => short::<C, 8>(c, x, out),
+        9 => short::<C, 9>(c, x, out),
+        10 => short::<C, 10>(c, x, out),
+        11 => short::<C, 11>(c, x, out),
+        12 => short::<C, 12>(c, x, out),
+        13 => short::<C, 13>(c, x, out),
+        14 => short::<C, 14>(c, x, out),
+        15 => short::<C, 15>(c, x, out),
         0 => {}
         SHORT.. => {
             let (whole, rest) = x.split_at(x.len() / (ABREAST * n) * ABREAST * n);
@@ -53,9 +61,8 @@ fn side_by_side<C: Carry, const R: usize>(c: &C, n: usize, x: &[C::E], out: &mut
     let mut acc = [c.start(); R];
     for i in 0..n {
         for r in 0..R {
-            let (now, y) = c.next(acc[r], xs[r][i]);
-            acc[r] = now;
-            outs[r][i] = y;
+            acc[r] = c.after(acc[r], xs[r][i]);
+            outs[r][i] = C::result(acc[r]);
         }
     }
 }
