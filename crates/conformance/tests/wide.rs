@@ -64,7 +64,7 @@ fn rows() -> Result<()> {
                     x.any_dim(1, false)?,
                     x.ne(0)?.all_dim(1, true)?,
                     x.any(),
-                    x.eq(1)?.any_dim(1, true)?.where_(&x, &x.abs())?,
+                    x.eq(1)?.any_dim(1, true)?.where_(&x, x.abs())?,
                 ]);
                 if dtype != DType::Bool {
                     out.extend([x.prod_dim(1, false)?, x.clamp(-3.0, 5.0)?.amax(1, false)?, x.abs().sum_dim(1, true)?]);
