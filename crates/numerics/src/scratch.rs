@@ -10,6 +10,7 @@ use std::sync::Mutex;
 const KEEP: usize = 256 << 20;
 
 struct Kept {
+    /// In the order in which they came back.
     free: Vec<Raw>,
     bytes: usize,
 }
@@ -76,7 +77,7 @@ pub fn take(len: usize) -> Scratch {
     let fit = (0..pool.free.len())
         .filter(|&i| pool.free[i].len >= class && pool.free[i].len <= class.saturating_mul(4))
         .min_by_key(|&i| pool.free[i].len);
-    let raw = fit.map(|i| pool.free.swap_remove(i));
+    let raw = fit.map(|i| pool.free.remove(i));
     if let Some(r) = &raw {
         pool.bytes -= r.len * size_of::<f32>();
     }
@@ -110,9 +111,12 @@ impl Drop for Scratch {
         let Some(raw) = self.raw.take() else { return };
         let mut pool = POOL.lock().unwrap_or_else(|e| e.into_inner());
         let bytes = raw.len * size_of::<f32>();
-        if pool.bytes + bytes <= KEEP {
-            pool.bytes += bytes;
-            pool.free.push(raw);
+        pool.bytes += bytes;
+        pool.free.push(raw);
+        // Those that nobody has wanted for longest go first: what is wanted again and again stays.
+        while pool.bytes > KEEP && !pool.free.is_empty() {
+            let oldest = pool.free.remove(0);
+            pool.bytes -= oldest.len * size_of::<f32>();
         }
     }
 }
@@ -129,5 +133,16 @@ mod tests {
         b.fill(2.0);
         assert!(a.iter().all(|&x| x == 1.0));
         assert_eq!(take(0).len(), 0);
+    }
+
+    #[test]
+    fn a_full_pool_keeps_what_came_last() {
+        // Six buffers of 64 MiB are more than the pool keeps.
+        let all: Vec<Scratch> = (0..6).map(|_| take(16 << 20)).collect();
+        let last = all.last().map(|s| s.as_ptr());
+        all.into_iter().for_each(drop);
+        let pool = POOL.lock().unwrap();
+        assert!(pool.bytes <= KEEP, "{}", pool.bytes);
+        assert!(pool.free.iter().any(|r| Some(r.ptr.cast_const()) == last));
     }
 }
