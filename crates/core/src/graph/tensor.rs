@@ -1,6 +1,6 @@
 //! The handle users hold.
 
-use super::{Node, PLAIN, Value, VarCell, VarId, is_grad_enabled, node::Inputs};
+use super::{Node, PLAIN, Value, VarCell, VarId, is_grad_enabled, node::Inputs, on_behalf_of, shown_line};
 use crate::{
     DType, Device, Error, ErrorKind, Result, Scalar, Shape, autocast_dtype,
     op::{Call, Composite, Op, ewise::Ewise},
@@ -334,7 +334,7 @@ impl Tensor {
         let tracked = || is_grad_enabled() && inputs.iter().any(|t| t.requires_grad());
         if device.id() != 0 || PLAIN.get() || !replay::idle() || autocast_dtype().is_some() || tracked() {
             let inputs: SmallVec<[Tensor; 4]> = inputs.iter().map(|t| t.resolve()).collect();
-            return (of.build)(&inputs, settings);
+            return on_behalf_of(shown_line(Location::caller()), || (of.build)(&inputs, settings));
         }
         let op = Op::Call(Call { of, settings: SmallVec::from_slice(settings) });
         Tensor::build(op, inputs, shape, dtype, device, Location::caller())
