@@ -332,7 +332,7 @@ impl Tensor {
     ) -> Tensor {
         let device = inputs[0].device();
         let tracked = || is_grad_enabled() && inputs.iter().any(|t| t.requires_grad());
-        if device.id() != 0 || PLAIN.get() || !replay::idle() || autocast_dtype().is_some() || tracked() {
+        if device != Device::cpu() || PLAIN.get() || !replay::idle() || autocast_dtype().is_some() || tracked() {
             let inputs: SmallVec<[Tensor; 4]> = inputs.iter().map(|t| t.resolve()).collect();
             return on_behalf_of(shown_line(Location::caller()), || (of.build)(&inputs, settings));
         }

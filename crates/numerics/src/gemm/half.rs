@@ -4,9 +4,10 @@
 //! registers ([`thin`](super::thin)); all others are widened and multiplied in `f32`.
 
 use super::{Dims, Gemm, Layout, Operand, Out, product_into, sealed};
+use crate::element::Num;
 use crate::scratch;
 use crate::tasks::{Shared, for_tasks};
-use ::half::{bf16, f16, slice::HalfFloatSliceExt};
+use ::half::{bf16, f16};
 
 /// A number of 16 bits that is widened by a conversion.
 pub trait Half: Gemm + Send + Sync {
@@ -104,10 +105,10 @@ macro_rules! half_precision {
         impl Half for $t {
             const TRUNCATED: bool = $truncated;
             fn widen_all(from: &[$t], to: &mut [f32]) {
-                from.convert_to_f32_slice(to);
+                Num::widen_block(from, to);
             }
             fn round_all(from: &[f32], to: &mut [$t]) {
-                to.convert_from_f32_slice(from);
+                Num::narrow_block(from, to);
             }
         }
         impl sealed::Product for $t {
@@ -149,7 +150,7 @@ macro_rules! half_precision {
                         unsafe {
                             if plain {
                                 let to = std::slice::from_raw_parts_mut(out.ptr().add(lc.position(i, 0)), n);
-                                to.convert_from_f32_slice(row);
+                                Num::narrow_block(row, to);
                                 continue;
                             }
                             for (j, x) in row.iter().enumerate() {

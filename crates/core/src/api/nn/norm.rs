@@ -106,15 +106,11 @@ impl Tensor {
             build: |given, settings| {
                 let (x, [weight, bias]) = affine(given, settings[0]);
                 let over = Shape::from(&x.dims()[settings[1] as usize..]);
-                let axes = (settings[1] as usize..x.rank()).collect();
-                let n = x.wide().standardize(&axes, f64::from_bits(settings[2]));
-                n.out.scale_shift(weight, bias, &over).back_to(x)
+                x.layer_normed(&over, weight, bias, f64::from_bits(settings[2])).0
             },
         };
         let over = normalized_shape.into();
-        self.trailing("layer_norm", &over)?;
-        self.check_param("layer_norm", "weight", weight, &over)?;
-        self.check_param("layer_norm", "bias", bias, &over)?;
+        self.check_layer_norm(&over, weight, bias)?;
         Ok(self.normed(&LAYER_NORM, [weight, bias], &[(self.rank() - over.rank()) as u64, eps.to_bits()]))
     }
 
@@ -128,12 +124,29 @@ impl Tensor {
         eps: f64,
     ) -> Result<(Tensor, Tensor, Tensor)> {
         let over = normalized_shape.into();
-        let axes = self.trailing("layer_norm", &over)?;
-        self.check_param("layer_norm", "weight", weight, &over)?;
-        self.check_param("layer_norm", "bias", bias, &over)?;
-        let n = self.wide().standardize(&axes, eps);
-        let out = n.out.scale_shift(weight, bias, &over).back_to(self);
-        Ok((out, n.mean.back_to(self), n.rstd.back_to(self)))
+        self.check_layer_norm(&over, weight, bias)?;
+        Ok(self.layer_normed(&over, weight, bias, eps))
+    }
+
+    #[track_caller]
+    fn check_layer_norm(&self, over: &Shape, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<()> {
+        self.trailing("layer_norm", over)?;
+        self.check_param("layer_norm", "weight", weight, over)?;
+        self.check_param("layer_norm", "bias", bias, over)
+    }
+
+    /// Normalised over the last axes, which were checked, with the means and the inverse standard deviations.
+    #[track_caller]
+    fn layer_normed(
+        &self,
+        over: &Shape,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        eps: f64,
+    ) -> (Tensor, Tensor, Tensor) {
+        let n = self.wide().standardize(&(self.rank() - over.rank()..self.rank()).collect(), eps);
+        let out = n.out.scale_shift(weight, bias, over).back_to(self);
+        (out, n.mean.back_to(self), n.rstd.back_to(self))
     }
 
     /// Divided by the root of the mean square over the last axes, then times `weight`; `eps` defaults to the element

@@ -6,6 +6,7 @@ mod convert;
 mod copy;
 mod exec;
 mod fold;
+mod forms;
 mod fused;
 mod inst;
 #[cfg(all(target_arch = "x86_64", unix))]
@@ -35,13 +36,10 @@ use super::{Backend, Executable, Limits, Matmul, Slot, Tail};
 use crate::{
     DType, Error, ErrorKind, Result, Scalar, Shape, Tensor,
     graph::Buffer,
-    kernel::{Arg, Kernel, verify},
+    kernel::{Kernel, verify},
     op::{Conv, HostOp, MaxPool},
 };
-use std::{
-    any::Any,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 /// The CPU backend, made once.
 pub fn backend() -> &'static dyn Backend {
@@ -67,12 +65,6 @@ pub fn backend() -> &'static dyn Backend {
 struct Cpu {
     pool: pool::Pool,
     limits: Limits,
-}
-
-impl Executable for program::Program {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// The address of a slot's first element.
@@ -117,49 +109,15 @@ impl Backend for Cpu {
 
     fn compile(&self, kernel: &Kernel) -> Result<Arc<dyn Executable>> {
         verify(kernel).map_err(|why| Error::new("compile", ErrorKind::Internal(why)))?;
-        if let Some(take) = take::Take::of(kernel) {
-            return Ok(Arc::new(take));
-        }
-        if let Some(straight) = straight::Straight::of(kernel) {
-            return Ok(Arc::new(straight));
-        }
-        if let Some(short) = short::Short::of(kernel) {
-            return Ok(Arc::new(short));
-        }
-        let program = program::Program::new(kernel);
-        if program.functions.units.is_none()
-            && let Some(regions) = regions::Regions::cut(kernel)
-        {
-            return Ok(Arc::new(regions));
-        }
-        Ok(Arc::new(program))
+        Ok(Arc::new(forms::Ready::of(kernel)))
     }
 
     fn launch(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
-        let bases = |of: &[Arg]| -> smallvec::SmallVec<[*mut u8; 32]> {
-            args.iter().zip(of).map(|(s, a)| address(s, a.dtype)).collect()
-        };
-        if let Some(program) = exe.as_any().downcast_ref::<program::Program>() {
-            // SAFETY: the planner derives addresses from shapes that fit the buffers, gives every written buffer memory of
-            // its own, and lets each element be written by one map point.
-            return unsafe { exec::run(program, exec::Bases(&bases(&program.kernel.args)), params) };
-        }
-        if let Some(take) = exe.as_any().downcast_ref::<take::Take>() {
-            // SAFETY: as above.
-            return unsafe { take.run(exec::Bases(&bases(take.args()))) };
-        }
-        if let Some(straight) = exe.as_any().downcast_ref::<straight::Straight>() {
-            // SAFETY: as above.
-            return unsafe { straight.run(exec::Bases(&bases(straight.args())), params) };
-        }
-        if let Some(short) = exe.as_any().downcast_ref::<short::Short>() {
-            // SAFETY: as above.
-            return unsafe { short.run(exec::Bases(&bases(short.args())), params) };
-        }
-        let regions = exe.as_any().downcast_ref::<regions::Regions>();
-        let regions = regions.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
-        // SAFETY: as above.
-        unsafe { regions.run(exec::Bases(&bases(regions.args())), params) }
+        let ready = exe.as_any().downcast_ref::<forms::Ready>();
+        let ready = ready.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
+        // SAFETY: the planner derives addresses from shapes that fit the buffers, gives every written buffer memory of
+        // its own, and lets each element be written by one map point.
+        unsafe { ready.launch(args, params) }
     }
 
     fn compile_many(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {

@@ -3,17 +3,16 @@
 
 use super::{
     exec::{self, Bases},
+    forms::Form,
     jit,
     program::Program,
 };
 use crate::{
     Result, Scalar,
-    backend::Executable,
-    kernel::{Access, Inst, InstKind, Kernel, Level, Source, Val, collapse},
+    kernel::{Access, Arg, Inst, InstKind, Kernel, Level, Source, Val, collapse},
     op::ewise,
     view::Bound,
 };
-use std::any::Any;
 
 /// Kernels of fewer elements are not worth several programs.
 const LEAST: usize = 256;
@@ -27,12 +26,6 @@ pub struct Regions {
     parts: Vec<Program>,
     elements: usize,
     work: usize,
-}
-
-impl Executable for Regions {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 impl Regions {
@@ -53,17 +46,14 @@ impl Regions {
             Some(Regions { parts, elements: k.rows(), work })
         })
     }
+}
 
-    /// The buffers of a launch.
-    pub fn args(&self) -> &[crate::kernel::Arg] {
+impl Form for Regions {
+    fn args(&self) -> &[Arg] {
         self.parts.first().map_or(&[], |p| &p.kernel.args)
     }
 
-    /// Runs it.
-    ///
-    /// # Safety
-    /// As [`exec::run`], for the whole kernel.
-    pub unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
+    unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
         let threads = rayon::current_num_threads();
         let parallel = threads > 1 && self.work >= exec::PARALLEL_WORK;
         let pieces = (self.elements / TASK).max(if parallel { 2 * threads } else { 1 });

@@ -3,17 +3,16 @@
 
 use super::{
     exec::{self, Bases},
+    forms::Form,
     jit,
     program::Program,
 };
 use crate::{
     Result, Scalar,
-    backend::Executable,
     kernel::{Access, Arg, InstKind, Kernel, Level, Source, collapse},
 };
-use gradus_numerics::transpose::Transposition;
+use gradus_numerics::{scratch, transpose::Transposition};
 use smallvec::SmallVec;
-use std::any::Any;
 
 /// Shorter rows are read one by one as fast as they are turned.
 const SHORTEST: usize = 4;
@@ -54,12 +53,6 @@ struct Place {
     size: usize,
     /// Where the turned rows are in the room for them, in bytes.
     turned: Option<usize>,
-}
-
-impl Executable for Short {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 impl Short {
@@ -109,31 +102,6 @@ impl Short {
         Some(Short { args: k.args.clone(), outer: outer.to_vec(), rows, cols, block, whole, rest, places, work })
     }
 
-    /// The buffers of a launch.
-    pub fn args(&self) -> &[Arg] {
-        &self.args
-    }
-
-    /// Runs it.
-    ///
-    /// # Safety
-    /// As [`exec::run`].
-    pub unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
-        let per = self.rows.div_ceil(self.block);
-        let blocks = self.outer.iter().product::<usize>() * per;
-        let threads = rayon::current_num_threads();
-        let parallel = threads > 1 && self.work >= exec::PARALLEL_WORK;
-        let pieces = if parallel { blocks.min(4 * threads) } else { 1 };
-        let some = |i: usize| {
-            let mut room = vec![0u64; self.room().div_ceil(8)];
-            let all = bases; // the whole struct, which may be shared
-            // SAFETY: the caller's promise; blocks are of different rows.
-            (i * blocks / pieces..(i + 1) * blocks / pieces)
-                .try_for_each(|b| unsafe { self.one(all, params, b, per, &mut room) })
-        };
-        if parallel { exec::try_for_tasks(pieces, some) } else { (0..pieces).try_for_each(some) }
-    }
-
     /// Bytes of all turned rows of a block.
     fn room(&self) -> usize {
         let end = |p: &Place| p.turned.map_or(0, |at| at + self.cols * (self.block + BESIDE) * p.size);
@@ -144,7 +112,7 @@ impl Short {
     ///
     /// # Safety
     /// As [`exec::run`].
-    unsafe fn one(&self, bases: Bases<'_>, params: &[Scalar], b: usize, per: usize, room: &mut [u64]) -> Result<()> {
+    unsafe fn one(&self, bases: Bases<'_>, params: &[Scalar], b: usize, per: usize, room: &mut [f32]) -> Result<()> {
         let (mut line, first) = (b / per, b % per * self.block);
         let n = self.block.min(self.rows - first);
         let mut index: SmallVec<[isize; 8]> = self.outer.iter().map(|_| 0).collect();
@@ -160,7 +128,7 @@ impl Short {
                 here.push(from);
                 continue;
             };
-            let to = room[place / 8..].as_mut_ptr().cast::<u8>();
+            let to = room[place / 4..].as_mut_ptr().cast::<u8>();
             let step = p.strides.last().copied().unwrap_or(0);
             let pitch = (n + BESIDE) as isize;
             let t = Transposition { rows: self.cols, columns: n, from: step, to: pitch };
@@ -178,6 +146,28 @@ impl Short {
         let program = if n == self.block { &self.whole } else { self.rest.as_ref().unwrap_or(&self.whole) };
         // SAFETY: as above.
         unsafe { exec::run_units(program, Bases(&here), params, 0, program.units()) }
+    }
+}
+
+impl Form for Short {
+    fn args(&self) -> &[Arg] {
+        &self.args
+    }
+
+    unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
+        let per = self.rows.div_ceil(self.block);
+        let blocks = self.outer.iter().product::<usize>() * per;
+        let threads = rayon::current_num_threads();
+        let parallel = threads > 1 && self.work >= exec::PARALLEL_WORK;
+        let pieces = if parallel { blocks.min(4 * threads) } else { 1 };
+        let some = |i: usize| {
+            let mut room = scratch::take(self.room().div_ceil(4));
+            let all = bases; // the whole struct, which may be shared
+            // SAFETY: the caller's promise; blocks are of different rows.
+            (i * blocks / pieces..(i + 1) * blocks / pieces)
+                .try_for_each(|b| unsafe { self.one(all, params, b, per, &mut room) })
+        };
+        if parallel { exec::try_for_tasks(pieces, some) } else { (0..pieces).try_for_each(some) }
     }
 }
 

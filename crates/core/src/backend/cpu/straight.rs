@@ -7,16 +7,15 @@
 use super::{
     copy::Transposition,
     exec::{self, Bases},
+    forms::Form,
     program::Program,
 };
 use crate::{
     Result, Scalar,
-    backend::Executable,
     kernel::{Access, Arg, InstKind, Kernel, Level, Source, Val, collapse},
 };
 use gradus_numerics::scratch::{self, Scratch};
 use smallvec::SmallVec;
-use std::any::Any;
 
 /// Fewer elements are not worth two passes.
 const LEAST: usize = 1024;
@@ -34,12 +33,6 @@ pub struct Straight {
     args: usize,
 }
 
-impl Executable for Straight {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
 impl Straight {
     /// The parts of a verified kernel, if operands lie across it.
     pub fn of(kernel: &Kernel) -> Option<Straight> {
@@ -48,7 +41,7 @@ impl Straight {
             return None;
         }
         // A reduction whose order is one after the other goes across rows, where most operands lie.
-        let rows = k.order.lanes > 1 && (0..k.insts.len()).any(|v| lies_along(&k, v));
+        let rows = k.order.lanes > 1 && (0..k.insts.len()).any(|v| goes_along_rows(&k, v));
         if !k.reduce.is_empty() && !rows {
             return None;
         }
@@ -68,17 +61,14 @@ impl Straight {
         }
         (!turned.is_empty()).then(|| Straight { turned, program: Program::new(&k), args })
     }
+}
 
-    /// The buffers of a launch.
-    pub fn args(&self) -> &[Arg] {
+impl Form for Straight {
+    fn args(&self) -> &[Arg] {
         &self.program.kernel.args[..self.args]
     }
 
-    /// Runs it.
-    ///
-    /// # Safety
-    /// As [`exec::run`], for the whole kernel.
-    pub unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
+    unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
         let mut room: SmallVec<[Scratch; 2]> = self.turned.iter().map(|(_, n)| scratch::take(n.div_ceil(4))).collect();
         let room = room.iter_mut().map(|r| r.as_mut_ptr().cast::<u8>());
         let all: SmallVec<[*mut u8; 32]> = bases.0.iter().copied().chain(room).collect();
@@ -92,7 +82,7 @@ impl Straight {
 }
 
 /// Whether an instruction reads or writes elements one after the other along the last axis.
-fn lies_along(k: &Kernel, v: Val) -> bool {
+fn goes_along_rows(k: &Kernel, v: Val) -> bool {
     let (InstKind::Load { access, .. } | InstKind::Store { access, .. }) = &k.insts[v].kind else { return false };
     k.insts[v].level == Level::Elem && access.strides.last() == Some(&1)
 }

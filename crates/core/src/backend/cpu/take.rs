@@ -1,18 +1,14 @@
 //! Pure look-ups: a kernel that does nothing but copy what an index names goes element by element, without blocks of
 //! indices in between.
 
-use super::exec::Bases;
+use super::{exec::Bases, forms::Form};
 use crate::{
-    DType, Result,
-    backend::Executable,
+    DType, Result, Scalar,
     kernel::{Access, Arg, InstKind, Kernel, Source, oracle::out_of_range},
 };
 use gradus_numerics::tasks::for_tasks;
 use smallvec::SmallVec;
-use std::{
-    any::Any,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Elements of one piece of work.
 const CHUNK: usize = 4096;
@@ -31,12 +27,6 @@ pub struct Take {
     size: usize,
     /// Bytes of an element.
     bytes: usize,
-}
-
-impl Executable for Take {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// The buffer, strides and first element of an access without conditions.
@@ -75,28 +65,6 @@ impl Take {
             size: lookup.size,
             bytes: table.dtype.size(),
         })
-    }
-
-    /// Its buffers.
-    pub fn args(&self) -> &[Arg] {
-        &self.args
-    }
-
-    /// Copies.
-    ///
-    /// # Safety
-    /// Every address with an index inside the size lies in its buffer; a result may lie over the index, element by
-    /// element, and over nothing else.
-    pub unsafe fn run(&self, bases: Bases<'_>) -> Result<()> {
-        // SAFETY: passed on; the types have the element's size.
-        unsafe {
-            match self.bytes {
-                1 => self.typed::<u8>(bases),
-                2 => self.typed::<u16>(bases),
-                4 => self.typed::<u32>(bases),
-                _ => self.typed::<u64>(bases),
-            }
-        }
     }
 
     /// Where row `r` begins.
@@ -199,6 +167,25 @@ impl Take {
                 *out.offset(i as isize * so) = *table.offset(i as isize * st + k as isize * step);
             }
             bad
+        }
+    }
+}
+
+impl Form for Take {
+    fn args(&self) -> &[Arg] {
+        &self.args
+    }
+
+    /// A result may lie over the index, element by element.
+    unsafe fn run(&self, bases: Bases<'_>, _: &[Scalar]) -> Result<()> {
+        // SAFETY: passed on; the types have the element's size.
+        unsafe {
+            match self.bytes {
+                1 => self.typed::<u8>(bases),
+                2 => self.typed::<u16>(bases),
+                4 => self.typed::<u32>(bases),
+                _ => self.typed::<u64>(bases),
+            }
         }
     }
 }

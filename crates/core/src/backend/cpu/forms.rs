@@ -1,0 +1,82 @@
+//! The forms in which a kernel can run here, and the choice among them: each gives itself up where the next would do better.
+
+use super::{
+    address,
+    exec::{self, Bases},
+    program::Program,
+    regions::Regions,
+    short::Short,
+    straight::Straight,
+    take::Take,
+};
+use crate::{
+    Result, Scalar,
+    backend::{Executable, Slot},
+    kernel::{Arg, Kernel},
+};
+use smallvec::SmallVec;
+use std::any::Any;
+
+/// A kernel made ready in some way.
+pub trait Form: Send + Sync {
+    /// The buffers of a launch.
+    fn args(&self) -> &[Arg];
+
+    /// Runs it.
+    ///
+    /// # Safety
+    /// As [`exec::run`], for the whole kernel.
+    unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()>;
+}
+
+impl Form for Program {
+    fn args(&self) -> &[Arg] {
+        &self.kernel.args
+    }
+
+    unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { exec::run(self, bases, params) }
+    }
+}
+
+/// A kernel in the form that suits it.
+pub struct Ready(Box<dyn Form>);
+
+impl Executable for Ready {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Ready {
+    /// Prepares a verified kernel.
+    pub fn of(kernel: &Kernel) -> Ready {
+        if let Some(take) = Take::of(kernel) {
+            return Ready(Box::new(take));
+        }
+        if let Some(straight) = Straight::of(kernel) {
+            return Ready(Box::new(straight));
+        }
+        if let Some(short) = Short::of(kernel) {
+            return Ready(Box::new(short));
+        }
+        let program = Program::new(kernel);
+        if program.functions.units.is_none()
+            && let Some(regions) = Regions::cut(kernel)
+        {
+            return Ready(Box::new(regions));
+        }
+        Ready(Box::new(program))
+    }
+
+    /// Runs it over the buffers of a launch.
+    ///
+    /// # Safety
+    /// As [`exec::run`].
+    pub unsafe fn launch(&self, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
+        let bases: SmallVec<[*mut u8; 32]> = args.iter().zip(self.0.args()).map(|(s, a)| address(s, a.dtype)).collect();
+        // SAFETY: the caller's promise.
+        unsafe { self.0.run(Bases(&bases), params) }
+    }
+}
