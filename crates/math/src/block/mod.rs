@@ -4,6 +4,7 @@
 //! has. The functions are branch-free, so the compiler vectorises each loop; no fast-math is involved, so all three give
 //! the same bits, and one element through the plain loop is the scalar definition the oracle uses.
 
+mod erf;
 mod prepared;
 
 pub use prepared::{f32, f64};

@@ -84,6 +84,7 @@ macro_rules! staged {
 /// Blocks of [`crate::f32`].
 pub mod f32 {
     use super::super::Block;
+    pub use super::super::erf::ERF;
     use crate::f32 as m;
 
     prepared! {
@@ -105,7 +106,6 @@ pub mod f32 {
         ATANH: f32 = m::atanh, x 0;
         SIGMOID: f32 = m::sigmoid, x 0;
         SOFTPLUS: f32 = m::softplus, x 0;
-        ERF: f32 = m::erf, x 0;
         ERFC: f32 = m::erfc, x 0;
         ERFCX: f32 = m::erfcx, x 0;
         LOG_NDTR: f32 = m::log_ndtr, x 0;

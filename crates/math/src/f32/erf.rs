@@ -1,12 +1,11 @@
 //! The error function.
 
-use super::coefficients::{ERF_LARGE as L, ERF_SMALL as S};
-use super::exp::{MAGIC, exp2_poly, pow2i};
+use super::coefficients::{ERF, ERF_PARTS, ERF_TOP, ERF_WIDTH, MAGIC};
 use super::kernel64::{exp_64, ln_64};
 
 /// Error function, at most 2 ULP, all in `f32`.
 ///
-/// Below 0.925 an odd polynomial; above, 1 - 2^-p(|x|) with p a degree-7 fit of -log2 erfc.
+/// Sixteen parts, each with a polynomial of degree 5 whose coefficients are looked up ([`ERF`]).
 ///
 /// ```
 /// assert_eq!(gradus_math::f32::erf(f32::INFINITY), 1.0);
@@ -14,15 +13,14 @@ use super::kernel64::{exp_64, ln_64};
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     let a = x.abs();
-    let z = a * a;
-    let q = poly!(z; S[0], S[1], S[2], S[3], S[4], S[5], S[6]);
-    let small = q.mul_add(a, a);
-    let c = if a > 4.0 { 4.0 } else { a };
-    let p = poly!(c; L[0], L[1], L[2], L[3], L[4], L[5], L[6], L[7]);
-    let k = MAGIC - p;
-    let t = exp2_poly(-p - (k - MAGIC));
-    let big = (-t).mul_add(pow2i(k), 1.0);
-    (if a < 0.925 { small } else { big }).copysign(x)
+    let a = if a > ERF_TOP { ERF_TOP } else { a };
+    let k = a.mul_add(ERF_PARTS, MAGIC);
+    let part = k - MAGIC;
+    let t = (-part).mul_add(ERF_WIDTH, a);
+    let i = (k.to_bits() & 15) as usize;
+    let q = poly!(t; ERF[1].0[i], ERF[2].0[i], ERF[3].0[i], ERF[4].0[i], ERF[5].0[i]);
+    let first = if part == 0.0 { t } else { ERF[0].0[i] };
+    q.mul_add(t, first).copysign(x)
 }
 
 /// Complementary error function, at most 1 ULP down to the smallest subnormal.

@@ -5,6 +5,7 @@
 
 pub use super::instructions::*;
 use super::width::Width;
+use gradus_math::f32::coefficients::Table;
 
 /// A vector register, 0 to 31.
 pub type Zmm = u8;
@@ -59,6 +60,8 @@ pub enum Rm {
     Doubles(Ptr, u8),
     /// `[base + bytes * index]`, one number for all lanes.
     Broadcast(Ptr, u8),
+    /// As many lanes as a register has, which are laid down behind the code.
+    Table(&'static Table),
 }
 
 /// Under which mask an instruction writes.
@@ -81,6 +84,8 @@ pub struct Asm {
     pub width: Width,
     /// Whether something was asked for that these lanes have no instruction for: the code is of no use.
     pub failed: bool,
+    /// Places in the code that tell how far it is from behind them to a table.
+    tables: Vec<(usize, &'static Table)>,
 }
 
 impl Asm {
@@ -126,6 +131,7 @@ impl Asm {
             Rm::Reg(r) => (r >> 4 & 1, r >> 3 & 1, 0),
             Rm::Stream(g, _) | Rm::Bytes(g, _) | Rm::Words(g, _) | Rm::Doubles(g, _) => (0, g.base.0 >> 3, 0),
             Rm::Broadcast(g, _) => (0, g.base.0 >> 3, spread as u8),
+            Rm::Table(_) => (0, 0, 0),
         };
         let inv = |bit: u8| (bit ^ 1) & 1;
         self.code.push(0x62);
@@ -146,6 +152,10 @@ impl Asm {
         // The last is the size of an operand, in which displacements of one byte count.
         let (at, scale_index, slot, size) = match b {
             Rm::Reg(r) => return self.code.push(0b11 << 6 | reg << 3 | r & 7),
+            Rm::Table(t) => {
+                self.code.extend([reg << 3 | 0b101, 0, 0, 0, 0]);
+                return self.tables.push((self.code.len(), t));
+            }
             Rm::Stream(g, slot) => (g, self.scale() << 3 | RDI.0, slot, 64),
             Rm::Doubles(g, slot) => (g, 0b10 << 3 | RDI.0, slot, 4 * lanes),
             Rm::Bytes(g, slot) => (g, RDI.0, slot, lanes),
@@ -368,8 +378,21 @@ impl Asm {
         self.code[from - 4..from].copy_from_slice(&far.to_le_bytes());
     }
 
-    /// The end: upper halves cleared, back to the caller.
-    pub fn ret(&mut self) {
+    /// The end: upper halves cleared, back to the caller; then the tables. None if the code is of no use.
+    pub fn finish(mut self) -> Option<Vec<u8>> {
         self.code.extend([0xc5, 0xf8, 0x77, 0xc3]);
+        let mut laid: Vec<(&Table, usize)> = vec![];
+        for (from, table) in std::mem::take(&mut self.tables) {
+            let known = laid.iter().find(|t| std::ptr::eq(t.0, table)).map(|t| t.1);
+            let at = known.unwrap_or_else(|| {
+                // Code begins at the beginning of a page.
+                self.code.resize(self.code.len().next_multiple_of(64), 0);
+                laid.push((table, self.code.len()));
+                self.code.extend(table.0.iter().flat_map(|x| x.to_le_bytes()));
+                self.code.len() - 64
+            });
+            self.code[from - 4..from].copy_from_slice(&((at - from) as u32).to_le_bytes());
+        }
+        (!self.failed).then_some(self.code)
     }
 }

@@ -5,6 +5,7 @@ use super::{
     width::Width,
 };
 use crate::op::ReduceOp;
+use gradus_math::f32::coefficients::Table;
 
 /// The number of an operation, and of what it defines.
 pub type V = usize;
@@ -50,6 +51,8 @@ pub enum Vop {
     Upper(V),
     /// Wide lanes rounded to what 32 bits hold.
     Single(V),
+    /// Lanes of a table, by the low four bits of each; of 32 bits only.
+    LookUp(&'static Table, V),
     /// Rounded to whole numbers, by Intel's number of the way.
     Round(u8, V),
     /// Shifted bits (of words, where lanes are bytes).
@@ -393,6 +396,7 @@ impl Body {
             | Vop::Upper(a)
             | Vop::Single(a)
             | Vop::Round(_, a)
+            | Vop::LookUp(_, a)
             | Vop::Shift(_, a, _)
             | Vop::Out(_, a)
             | Vop::Hold(_, a)

@@ -61,12 +61,8 @@ pub fn assemble(body: &Body) -> Option<(Vec<u8>, Vec<u64>)> {
     for &r in POINTERS.iter().take(used).skip(FIRST_SAVED).rev() {
         w.asm.pop(r);
     }
-    w.asm.ret();
-    if w.asm.failed {
-        return None;
-    }
     let constants = w.constants().collect();
-    Some((w.asm.code, constants))
+    Some((w.asm.finish()?, constants))
 }
 
 /// Moves all accumulators from or to their memory.

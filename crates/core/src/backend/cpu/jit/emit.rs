@@ -145,6 +145,13 @@ impl Writer<'_> {
                     }
                     self.home[i] = Some(r);
                 }
+                Vop::LookUp(table, a) => {
+                    let x = self.register(a)?;
+                    self.release(i);
+                    let r = self.free.pop()?;
+                    self.asm.op(asm::LOOK_UP, r, x, Rm::Table(table), Under::All);
+                    self.home[i] = Some(r);
+                }
                 // Wide lanes are rounded where they are stored.
                 Vop::Halve(_) | Vop::Upper(_) if self.body.wide() => return None,
                 Vop::Upper(a) => {

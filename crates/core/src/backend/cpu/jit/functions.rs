@@ -234,37 +234,26 @@ fn expm1(b: &mut Body, x: V) -> V {
     b.push(Vop::Select(m, x, y))
 }
 
-/// The first polynomial where the mask is set, and the second, which is longer, elsewhere: coefficients are chosen, so that
-/// there is one to compute.
-fn either(b: &mut Body, first: V, x: V, p: &[f32], q: &[f32]) -> V {
-    let mut y = None;
-    for (i, &c) in q.iter().enumerate().rev() {
-        // Where the first has ended it is zero.
-        let (other, c) = (b.number(p.get(i).copied().unwrap_or(0.0)), b.number(c));
-        let c = b.push(Vop::Select(first, other, c));
-        y = Some(match y {
+fn erf(b: &mut Body, x: V) -> V {
+    let (top, parts, width, magic) =
+        (b.number(co::ERF_TOP), b.number(co::ERF_PARTS), b.number(co::ERF_WIDTH), b.number(co::MAGIC));
+    let (zero, a) = (b.number(0.0), abs(b, x));
+    let a = b.two(Arith::Min, top, a);
+    let k = b.push(Vop::Fma(a, parts, magic));
+    let part = b.two(Arith::Sub, k, magic);
+    let t = b.push(Vop::Less(part, width, a));
+    let [first, rest @ ..] = &co::ERF;
+    let mut q = None;
+    for table in rest.iter().rev() {
+        let c = b.push(Vop::LookUp(table, k));
+        q = Some(match q {
             None => c,
-            Some(y) => b.push(Vop::Fma(y, x, c)),
+            Some(q) => b.push(Vop::Fma(q, t, c)),
         });
     }
-    y.unwrap_or_else(|| b.number(0.0))
-}
-
-fn erf(b: &mut Body, x: V) -> V {
-    let (one, top, edge, magic) = (b.number(1.0), b.number(4.0), b.number(0.925), b.number(co::MAGIC));
-    let a = abs(b, x);
-    let m = b.push(Vop::Compare(LT, a, edge));
-    let (z, c) = (b.two(Arith::Mul, a, a), b.two(Arith::Min, top, a));
-    let u = b.push(Vop::Select(m, z, c));
-    let p = either(b, m, u, &co::ERF_SMALL, &co::ERF_LARGE);
-    let small = b.push(Vop::Fma(p, a, a));
-    let k = b.two(Arith::Sub, magic, p);
-    let minus = b.two(Arith::Sub, magic, k);
-    let r = b.two(Arith::Sub, minus, p);
-    let q = poly(b, r, &co::EXP2);
-    let t = b.push(Vop::Fma(q, r, one));
-    let s = power_of_two(b, k);
-    let big = b.push(Vop::Less(t, s, one));
-    let y = b.push(Vop::Select(m, small, big));
+    let (q, c) = (q.unwrap_or(zero), b.push(Vop::LookUp(first, k)));
+    let m = b.push(Vop::Compare(EQ, part, zero));
+    let c = b.push(Vop::Select(m, t, c));
+    let y = b.push(Vop::Fma(q, t, c));
     copysign(b, y, x)
 }

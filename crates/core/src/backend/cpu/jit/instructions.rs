@@ -84,6 +84,8 @@ pub const FNMA213: Op = same(Map::M38, 1, 0xac);
 pub const TERNARY: Op = same(Map::M3A, 1, 0x25);
 /// Second where the mask is set, first elsewhere.
 pub const BLEND: Op = same(Map::M38, 1, 0x65).bytes(Map::M38, 1, 0x66);
+/// Lanes of the second operand, by the low bits of those of the first.
+pub const LOOK_UP: Op = same(Map::M38, 1, 0x16);
 /// One number to all lanes.
 pub const BROADCAST: Op = pair(Map::M38, 1, 0x18, 0x19).bytes(Map::M38, 1, 0x18);
 /// Bytes to lanes.

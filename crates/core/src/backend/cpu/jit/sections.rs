@@ -94,8 +94,7 @@ pub fn assemble(
     for &r in POINTERS[FIRST_SAVED..].iter().rev() {
         asm.pop(r);
     }
-    asm.ret();
-    (!asm.failed).then_some((asm.code, constants))
+    Some((asm.finish()?, constants))
 }
 
 /// The same for one section whose accumulators stay in registers for all rows, and pointers as well.
@@ -132,9 +131,8 @@ fn resident(
     for &r in POINTERS[FIRST_SAVED..].iter().rev() {
         w.asm.pop(r);
     }
-    w.asm.ret();
     let constants = w.constants().collect();
-    (!w.asm.failed).then_some((w.asm.code, constants))
+    Some((w.asm.finish()?, constants))
 }
 
 /// All elements of a row, 64 a turn.
