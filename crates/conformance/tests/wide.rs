@@ -172,6 +172,40 @@ fn operands_that_lie_across() -> Result<()> {
     Ok(())
 }
 
+/// The same for operands that are large enough to be turned box by box, in boxes that are cut short along some axes.
+#[test]
+fn large_operands_that_lie_across() -> Result<()> {
+    for (dtype, shape) in [
+        (DType::F32, [1, 523, 517]),
+        (DType::F32, [40, 131, 70]),
+        (DType::F64, [3, 129, 400]),
+        (DType::BF16, [17, 300, 111]),
+        (DType::U8, [1, 1031, 1025]),
+    ] {
+        compare(&format!("{shape:?} of {dtype} turned"), |d| {
+            let [a, b, c] = shape;
+            let x = tensor(&shape, 1, false, dtype, d)?;
+            let mut out = vec![];
+            for (order, to) in [([2i64, 1, 0], [c, b, a]), ([0, 2, 1], [a, c, b]), ([2, 0, 1], [c, a, b])] {
+                let (y, turned) = (tensor(&to, 2, false, dtype, d)?, x.permute(order)?);
+                out.push(turned.maximum(&y)?);
+                // Two that lie across, one of them the same for a whole axis, and one operand read both ways.
+                let plane = turned.narrow(0, 0, 1)?;
+                out.push(turned.minimum(&plane)?.maximum(&y)?);
+                if dtype.is_float() {
+                    out.push((&turned + &y).softmax(-1)?);
+                }
+            }
+            if a == 1 {
+                let square = x.reshape([b, c])?.narrow(1, 0, c.min(b))?.narrow(0, 0, c.min(b))?;
+                out.push(square.maximum(&square.t()?)?);
+            }
+            Ok(out)
+        })?;
+    }
+    Ok(())
+}
+
 #[test]
 fn elements() -> Result<()> {
     for (dtype, n) in DTYPES.into_iter().flat_map(|t| [3, 64, 1001, 20_000].map(|n| (t, n))) {

@@ -2,6 +2,7 @@
 
 use super::{
     address,
+    boxes::Boxes,
     exec::{self, Bases},
     program::Program,
     regions::Regions,
@@ -54,6 +55,9 @@ impl Ready {
     pub fn of(kernel: &Kernel) -> Ready {
         if let Some(take) = Take::of(kernel) {
             return Ready(Box::new(take));
+        }
+        if let Some(boxes) = Boxes::of(kernel) {
+            return Ready(Box::new(boxes));
         }
         if let Some(straight) = Straight::of(kernel) {
             return Ready(Box::new(straight));

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod attention16;
+mod boxes;
 mod convert;
 mod copy;
 mod exec;

@@ -37,12 +37,7 @@ impl Straight {
     /// The parts of a verified kernel, if operands lie across it.
     pub fn of(kernel: &Kernel) -> Option<Straight> {
         let mut k = collapse(kernel);
-        if k.rows().saturating_mul(k.cols()) < LEAST || Transposition::of(&k).is_some() {
-            return None;
-        }
-        // A reduction whose order is one after the other goes across rows, where most operands lie.
-        let rows = k.order.lanes > 1 && (0..k.insts.len()).any(|v| goes_along_rows(&k, v));
-        if !k.reduce.is_empty() && !rows {
+        if !suits(&k) {
             return None;
         }
         let space: Vec<usize> = k.map.iter().chain(&k.reduce).copied().collect();
@@ -81,6 +76,13 @@ impl Form for Straight {
     }
 }
 
+/// Whether a (collapsed) kernel has enough elements, and goes along rows.
+pub fn suits(k: &Kernel) -> bool {
+    // A reduction whose order is one after the other goes across rows, where most operands lie.
+    let rows = k.order.lanes > 1 && (0..k.insts.len()).any(|v| goes_along_rows(k, v));
+    k.rows().saturating_mul(k.cols()) >= LEAST && Transposition::of(k).is_none() && (k.reduce.is_empty() || rows)
+}
+
 /// Whether an instruction reads or writes elements one after the other along the last axis.
 fn goes_along_rows(k: &Kernel, v: Val) -> bool {
     let (InstKind::Load { access, .. } | InstKind::Store { access, .. }) = &k.insts[v].kind else { return false };
@@ -88,7 +90,7 @@ fn goes_along_rows(k: &Kernel, v: Val) -> bool {
 }
 
 /// The argument and the place of an operand that lies along another axis than the last of map and reduce space.
-fn across(k: &Kernel, v: Val, space: &[usize]) -> Option<(usize, Access)> {
+pub fn across(k: &Kernel, v: Val, space: &[usize]) -> Option<(usize, Access)> {
     let (inst, last) = (&k.insts[v], space.len().checked_sub(1)?);
     let InstKind::Load { source: Source::Arg(from), access } = &inst.kind else { return None };
     let plain = inst.level == Level::Elem && access.bounds.is_empty() && access.lookup.is_empty();
@@ -101,7 +103,7 @@ fn across(k: &Kernel, v: Val, space: &[usize]) -> Option<(usize, Access)> {
 }
 
 /// Steps of an operand in the order of the space, without the axes along which it stays the same, and its elements.
-fn in_order(space: &[usize], strides: &[isize]) -> (Vec<isize>, usize) {
+pub fn in_order(space: &[usize], strides: &[isize]) -> (Vec<isize>, usize) {
     let mut n = 1;
     let mut out = vec![0; space.len()];
     for a in (0..space.len()).rev().filter(|&a| strides[a] != 0) {
