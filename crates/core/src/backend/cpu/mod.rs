@@ -3,6 +3,7 @@
 mod analysis;
 mod attention16;
 mod boxes;
+mod calls;
 mod convert;
 mod copy;
 mod exec;
