@@ -8,6 +8,7 @@ mod arith;
 mod bits;
 mod compare;
 mod explog;
+mod gamma;
 mod round;
 mod special;
 mod trig;
@@ -16,6 +17,7 @@ pub use arith::*;
 pub use bits::*;
 pub use compare::*;
 pub use explog::*;
+pub use gamma::*;
 pub use round::*;
 pub use special::*;
 pub use trig::*;
@@ -120,7 +122,7 @@ impl std::fmt::Debug for Ewise {
 
 /// Every row.
 pub fn all() -> impl Iterator<Item = &'static Ewise> {
-    [arith::ROWS, explog::ROWS, trig::ROWS, round::ROWS, compare::ROWS, bits::ROWS, special::ROWS]
+    [arith::ROWS, explog::ROWS, trig::ROWS, round::ROWS, compare::ROWS, bits::ROWS, special::ROWS, gamma::ROWS]
         .into_iter()
         .flatten()
         .copied()
