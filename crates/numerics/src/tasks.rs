@@ -46,7 +46,15 @@ pub fn for_tasks(count: usize, parallel: bool, task: impl Fn(usize) + Sync + Sen
     let threads = if parallel && count > 1 && !team::inside() { rayon::current_num_threads() } else { 1 };
     if threads == 1 {
         (0..count).for_each(task);
-    } else if !team::run(threads, count, &task) {
+    } else {
+        shared_out(threads, count, &task);
+    }
+}
+
+/// The same on several threads. It does not depend on what a task is, so that it is compiled once: a third of the code of all
+/// crates here was rayon's, once a loop.
+fn shared_out(threads: usize, count: usize, task: &(dyn Fn(usize) + Sync)) {
+    if !team::run(threads, count, task) {
         // Another thread's work is under way.
         (0..count).into_par_iter().with_max_len(1).for_each(task);
     }
