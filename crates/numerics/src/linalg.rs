@@ -28,8 +28,9 @@ pub use svd::svd;
 pub use triangular::{Triangular, solve_triangular};
 
 use crate::element::Real;
-use rayon::prelude::*;
+use crate::tasks::for_items;
 use std::fmt;
+use std::sync::Mutex;
 
 /// Why a matrix has no such factorization or solution. `batch` is its number in the batch, the
 /// first of them when several fail.
@@ -97,8 +98,14 @@ fn for_batch<I: Send>(
     f: impl Fn(usize, I) -> Result<(), LinalgError> + Sync,
 ) -> Result<(), LinalgError> {
     if items.len() > 1 && work.saturating_mul(items.len()) >= crate::lanes::PARALLEL_WORK {
-        let results: Vec<_> = items.into_par_iter().enumerate().map(|(i, item)| f(i, item)).collect();
-        results.into_iter().collect()
+        let failed: Mutex<Vec<(usize, LinalgError)>> = Mutex::default();
+        for_items(items, |i, item| {
+            if let Err(e) = f(i, item) {
+                failed.lock().unwrap_or_else(|e| e.into_inner()).push((i, e));
+            }
+        });
+        let failed = failed.into_inner().unwrap_or_else(|e| e.into_inner());
+        failed.into_iter().min_by_key(|f| f.0).map_or(Ok(()), |f| Err(f.1))
     } else {
         let mut result = Ok(());
         for (i, item) in items.into_iter().enumerate() {

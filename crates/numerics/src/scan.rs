@@ -6,8 +6,8 @@ mod rows;
 
 use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
+use crate::tasks::for_chunks;
 use half::{bf16, f16};
-use rayon::prelude::*;
 
 /// Runs `some` on matching runs of whole `n * inner` blocks of the input and the output, on several threads when there is
 /// enough to do. Blocks are independent.
@@ -27,7 +27,7 @@ fn for_runs<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], some: impl Fn(&[
         _ => least.max(1),
     } * size;
     if l.len() >= PARALLEL_WORK && run < l.len() {
-        x.par_chunks(run).zip(out.par_chunks_mut(run)).for_each(|(x, out)| some(x, out));
+        for_chunks(out, run, 1, true, |(i, out)| some(&x[i * run..][..out.len()], out));
     } else {
         some(x, out);
     }

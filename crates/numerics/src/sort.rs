@@ -8,7 +8,6 @@ use crate::lanes::{Lanes, PARALLEL_WORK};
 use crate::tasks::{Shared, for_chunks, for_tasks};
 use items::{Item, Items};
 pub(crate) use items::{all, sorted};
-use rayon::prelude::*;
 
 mod items;
 pub(crate) mod packed;
@@ -237,7 +236,7 @@ pub fn searchsorted<T: Order>(rows: Lanes, sorted: &[T], l: Lanes, values: &[T],
         at as i64
     };
     if out.len() >= PARALLEL_WORK / 16 {
-        out.par_chunks_mut(1024).enumerate().for_each(|(c, out)| {
+        for_chunks(out, 1024, 1, true, |(c, out)| {
             out.iter_mut().enumerate().for_each(|(i, o)| *o = find(c * 1024 + i));
         });
     } else {

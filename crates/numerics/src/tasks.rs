@@ -3,6 +3,7 @@
 mod team;
 
 use rayon::prelude::*;
+use std::sync::Mutex;
 
 /// An output that tasks write disjoint parts of.
 pub(crate) struct Shared<T>(*mut T);
@@ -58,6 +59,17 @@ fn shared_out(threads: usize, count: usize, task: &(dyn Fn(usize) + Sync)) {
         // Another thread's work is under way.
         (0..count).into_par_iter().with_max_len(1).for_each(task);
     }
+}
+
+/// Runs `f` on every item with its number, on all threads.
+pub(crate) fn for_items<I: Send>(items: Vec<I>, f: impl Fn(usize, I) + Sync + Send) {
+    let slots: Vec<Mutex<Option<I>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+    for_tasks(slots.len(), true, |i| {
+        let item = slots[i].lock().unwrap_or_else(|e| e.into_inner()).take();
+        if let Some(item) = item {
+            f(i, item);
+        }
+    });
 }
 
 /// Runs `f` with the number of every chunk of `size` elements and the chunk, `together` of them a

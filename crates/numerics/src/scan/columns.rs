@@ -1,8 +1,7 @@
 //! Cumulative operations across rows: `inner` lanes side by side in memory.
 
 use super::Carry;
-use crate::{element::Num, lanes::Lanes};
-use rayon::prelude::*;
+use crate::{element::Num, lanes::Lanes, tasks::for_items};
 
 /// Elements of 16 bits that are widened at once, at least where rows are shorter.
 const BLOCK: usize = 2048;
@@ -90,7 +89,7 @@ pub(super) fn by_parts<T: Sync, U: Send>(
         for (x, out) in x.chunks_exact(l.inner).zip(out.chunks_exact_mut(l.inner)) {
             x.chunks(part).zip(out.chunks_mut(part)).zip(&mut rows).for_each(|(pair, rows)| rows.push(pair));
         }
-        rows.into_par_iter().for_each(|rows| {
+        for_items(rows, |_, rows| {
             let width = rows.first().map_or(0, |r| r.0.len());
             some(&mut rows.into_iter(), width);
         });
