@@ -20,6 +20,7 @@ pub fn run(w: &Sweep) -> Result<()> {
 
 type One = fn(&Tensor) -> Result<Tensor>;
 type Two = fn(&Tensor, &Tensor) -> Result<Tensor>;
+type Along = fn(&Tensor, i64) -> Result<Vec<Tensor>>;
 
 const TYPES: [(&str, DType); 9] = [
     ("f32", DType::F32),
@@ -121,7 +122,7 @@ fn reductions(w: &Sweep) -> Result<()> {
         ("norm", |x| x.norm(2.0)),
         ("median", Tensor::median),
     ];
-    let axis: [(&str, fn(&Tensor, i64) -> Result<Vec<Tensor>>); 9] = [
+    let axis: [(&str, Along); 9] = [
         ("sum", |x, d| Ok(vec![x.sum_dim(d, false)?])),
         ("mean", |x, d| Ok(vec![x.mean_dim(d, false)?])),
         ("prod", |x, d| Ok(vec![x.prod_dim(d, false)?])),
