@@ -34,6 +34,17 @@ fn softmaxes_are_one_kernel() {
 }
 
 #[test]
+fn all_of_a_turned_tensor_is_read_as_it_lies() {
+    let reduce = |t: &Tensor| {
+        let plan = t.explain().unwrap();
+        gradus_core::kernel::collapse(plan.steps[0].kernel.as_ref().unwrap()).reduce
+    };
+    let turned = x(&[5, 6, 7]).permute([2, 0, 1]).unwrap();
+    assert_eq!(reduce(&turned.sum()), [210]);
+    assert_eq!(reduce(&turned.sum_dim([0, 2], false).unwrap()), [42]);
+}
+
+#[test]
 fn norms_are_one_kernel() {
     let t = x(&[64, 100]);
     let (w, b) = (x(&[100]), x(&[100]));

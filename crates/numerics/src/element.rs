@@ -65,13 +65,11 @@ macro_rules! float {
             }
             #[inline]
             fn key(self) -> u64 {
-                if <$t>::is_nan(self) {
-                    return u64::from(<$bits>::MAX);
-                }
-                // Adding zero turns -0 into +0. The bits of negative numbers order backwards.
-                let bits = (self + $zero).to_bits();
-                let sign = 1 << (<$bits>::BITS - 1);
-                u64::from(if bits & sign == 0 { bits | sign } else { !bits })
+                // -0 is +0, and the bits of negative numbers order backwards. Without a branch: vectors are made of it.
+                let (bits, sign) = (self.to_bits(), 1 << (<$bits>::BITS - 1));
+                let bits = if bits == sign { 0 } else { bits };
+                let ordered = if bits & sign == 0 { bits | sign } else { !bits };
+                u64::from(if <$t>::is_nan(self) { <$bits>::MAX } else { ordered })
             }
             #[inline]
             fn to_f64(self) -> f64 {

@@ -53,6 +53,8 @@ trait Carry: Sync {
     fn after(&self, acc: Self::A, x: Self::E) -> Self::A;
     /// The result at the place of the last.
     fn result(acc: Self::A) -> Self::E;
+    /// Whether a step is so little that some may be done for nothing.
+    fn cheap(&self) -> bool;
     /// Both.
     #[inline(always)]
     fn next(&self, acc: Self::A, x: Self::E) -> (Self::A, Self::E) {
@@ -62,7 +64,7 @@ trait Carry: Sync {
 }
 
 /// Elements of a type carried in its accumulator type.
-struct Widened<T: Num, F>(T::Acc, F);
+struct Widened<T: Num, F>(T::Acc, F, bool);
 
 impl<T: Num, F: Fn(T::Acc, T::Acc) -> T::Acc + Sync> Carry for Widened<T, F> {
     type E = T;
@@ -79,10 +81,13 @@ impl<T: Num, F: Fn(T::Acc, T::Acc) -> T::Acc + Sync> Carry for Widened<T, F> {
     fn result(acc: T::Acc) -> T {
         T::narrow(acc)
     }
+    fn cheap(&self) -> bool {
+        self.2
+    }
 }
 
 /// Elements that are carried as they are.
-struct Same<A, F>(A, F);
+struct Same<A, F>(A, F, bool);
 
 impl<A: Num, F: Fn(A, A) -> A + Sync> Carry for Same<A, F> {
     type E = A;
@@ -99,11 +104,22 @@ impl<A: Num, F: Fn(A, A) -> A + Sync> Carry for Same<A, F> {
     fn result(acc: A) -> A {
         acc
     }
+    fn cheap(&self) -> bool {
+        self.2
+    }
 }
 
-/// `out[i] = step(out[i - 1], x[i])` along the axis, carried in the accumulator type.
-fn scan<T: Num>(l: Lanes, x: &[T], out: &mut [T], start: T::Acc, step: impl Fn(T::Acc, T::Acc) -> T::Acc + Sync) {
-    let (each, wide) = (Widened::<T, _>(start, &step), Same(start, &step));
+/// `out[i] = step(out[i - 1], x[i])` along the axis, carried in the accumulator type; whether a step is cheap is for
+/// [`Carry::cheap`].
+fn scan<T: Num>(
+    l: Lanes,
+    x: &[T],
+    out: &mut [T],
+    start: T::Acc,
+    step: impl Fn(T::Acc, T::Acc) -> T::Acc + Sync,
+    cheap: bool,
+) {
+    let (each, wide) = (Widened::<T, _>(start, &step, cheap), Same(start, &step, cheap));
     if l.inner == 1 {
         return for_runs(l, x, out, |x, out| {
             if T::IN_BLOCKS { rows::rows_in_blocks(&wide, l.n, x, out) } else { rows::rows(&each, l.n, x, out) }
@@ -135,12 +151,12 @@ fn scan<T: Num>(l: Lanes, x: &[T], out: &mut [T], start: T::Acc, step: impl Fn(T
 /// assert_eq!(out, [1.0, 3.0, 3.0, 7.0]);
 /// ```
 pub fn cumsum<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
-    scan(l, x, out, T::Acc::ZERO, T::Acc::add);
+    scan(l, x, out, T::Acc::ZERO, T::Acc::add, true);
 }
 
 /// Cumulative product, carried as in [`cumsum`].
 pub fn cumprod<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
-    scan(l, x, out, T::Acc::ONE, T::Acc::mul);
+    scan(l, x, out, T::Acc::ONE, T::Acc::mul, true);
 }
 
 /// Where the cumulative maximum was: the last position among equals, NaN above all.
@@ -202,7 +218,7 @@ impl Float for bf16 {}
 /// assert!((out[1] - 1000.0 - 2f64.ln()).abs() < 1e-12);
 /// ```
 pub fn logcumsumexp<T: Float>(l: Lanes, x: &[T], out: &mut [T]) {
-    scan(l, x, out, T::Acc::LOWEST, T::Acc::log_add_exp);
+    scan(l, x, out, T::Acc::LOWEST, T::Acc::log_add_exp, false);
 }
 
 #[cfg(test)]

@@ -6,14 +6,19 @@
 use crate::element::Order;
 use crate::lanes::{Lanes, PARALLEL_WORK};
 use crate::tasks::{Shared, for_chunks, for_tasks};
+use crate::transpose::Transposition;
 use items::{Item, Items};
 pub(crate) use items::{all, sorted};
 
 mod items;
 pub(crate) mod packed;
+mod short;
+mod top;
 
 /// Lanes that lie side by side and are copied out together: a line of the cache has as many.
 const WIDE: usize = 16;
+/// So many edges are compared with every value; among more the place is searched.
+const FEW_EDGES: usize = 32;
 
 /// Fills `out`, whose lanes have length `m`, one lane at a time: `lane` gets the values of the
 /// input lane, memory for items, and the `m` outputs to write. `work` is that of one lane.
@@ -47,9 +52,9 @@ fn for_lanes<T: Order>(
         let (o, from) = (t / across, t % across * WIDE);
         let wide = WIDE.min(l.inner - from);
         let (mut values, mut items, mut result) = (vec![x[0]; wide * l.n], Items::default(), vec![0; m]);
-        for (i, row) in x[o * l.n * l.inner..].chunks_exact(l.inner).take(l.n).enumerate() {
-            row[from..from + wide].iter().enumerate().for_each(|(j, x)| values[j * l.n + i] = *x);
-        }
+        let turn = Transposition { rows: wide, columns: l.n, from: l.inner as isize, to: l.n as isize };
+        // SAFETY: the length of the input was asserted, and there is room for so many lanes.
+        unsafe { turn.run(x[o * l.n * l.inner + from..].as_ptr(), values.as_mut_ptr(), false) };
         for (j, values) in values.chunks_exact(l.n).enumerate() {
             lane(values, &mut items, &mut result);
             for (i, r) in result.iter().enumerate() {
@@ -78,6 +83,9 @@ fn sort_work(n: usize) -> usize {
 /// assert_eq!(out, [2, 0, 3, 1]);
 /// ```
 pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
+    if l.n <= packed::FEW && l.count() > 1 {
+        return short::sort(l, l.n, x, descending, out);
+    }
     for_lanes(l, l.n, x, out, sort_work(l.n), |x, items, out| {
         if !items.argsort(x, descending, out) {
             all(x, descending, &mut items.wide);
@@ -98,9 +106,12 @@ pub fn argsort<T: Order>(l: Lanes, x: &[T], descending: bool, out: &mut [i64]) {
 /// ```
 pub fn topk<T: Order>(l: Lanes, x: &[T], k: usize, largest: bool, out: &mut [i64]) {
     debug_assert!(k <= l.n);
+    if l.n <= packed::FEW {
+        return short::sort(l, k, x, largest, out);
+    }
     for_lanes(l, k, x, out, l.n + sort_work(k), |x, items, out| {
-        if x.len() <= packed::FEW && items.argsort(x, largest, out) {
-            return;
+        if k <= top::MOST {
+            return top::first(x, if largest { u64::MAX } else { 0 }, out);
         }
         let items = &mut items.wide;
         if largest {
@@ -139,11 +150,6 @@ fn first(keys: impl Iterator<Item = u64>, k: usize, items: &mut Vec<Item>) {
     items.sort_unstable();
 }
 
-/// The position of the `rank`-th smallest (from zero) of the lane.
-fn select(items: &mut [Item], rank: usize) -> i64 {
-    i64::from(items.select_nth_unstable(rank).1.1)
-}
-
 /// The position of the `k`-th smallest element of each lane, counting from one.
 ///
 /// ```
@@ -154,11 +160,7 @@ fn select(items: &mut [Item], rank: usize) -> i64 {
 /// ```
 pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
     debug_assert!(1 <= k && k <= l.n);
-    for_lanes(l, 1, x, out, l.n * 4, |x, items, out| {
-        let items = &mut items.wide;
-        all(x, false, items);
-        out[0] = select(items, k - 1);
-    });
+    for_lanes(l, 1, x, out, l.n * 4, |x, items, out| out[0] = items.select(x, k - 1));
 }
 
 /// The position of the median of each lane, the lower of two.
@@ -175,12 +177,10 @@ pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
 pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
     debug_assert!(l.n > 0);
     for_lanes(l, 1, x, out, l.n * 4, |x, items, out| {
-        let items = &mut items.wide;
-        all(x, false, items);
         let nans = x.iter().filter(|x| x.is_nan()).count();
         out[0] = match x.iter().position(|x| x.is_nan()) {
             Some(i) if !ignore_nan => i as i64,
-            _ => select(items, (x.len() - nans).saturating_sub(1) / 2),
+            _ => items.select(x, (x.len() - nans).saturating_sub(1) / 2),
         };
     });
 }
@@ -226,6 +226,19 @@ pub fn mode<T: Order>(l: Lanes, x: &[T], out: &mut [i64]) {
 pub fn searchsorted<T: Order>(rows: Lanes, sorted: &[T], l: Lanes, values: &[T], right: bool, out: &mut [i64]) {
     debug_assert!(rows.inner == 1 && l.inner == 1 && (rows.outer == 1 || rows.outer == l.outer));
     debug_assert!(values.len() == l.len() && out.len() == l.len());
+    // Few edges are all compared. A row in order has no NaN.
+    if rows.outer == 1 && rows.n <= FEW_EDGES && sorted.is_sorted() {
+        let chunk = PARALLEL_WORK / 16;
+        return for_chunks(out, chunk, 1, out.len() >= PARALLEL_WORK / 16, |(c, out)| {
+            let values = &values[c * chunk..][..out.len()];
+            // What does not compare, a NaN, comes before none.
+            if right {
+                count_edges(sorted, values, out, |v, e| v < e);
+            } else {
+                count_edges(sorted, values, out, |v, e| v <= e);
+            }
+        });
+    }
     let find = |p: usize| {
         let row = if rows.outer == 1 { 0 } else { p / l.n };
         let row = &sorted[row * rows.n..][..rows.n];
@@ -242,6 +255,34 @@ pub fn searchsorted<T: Order>(rows: Lanes, sorted: &[T], l: Lanes, values: &[T],
     } else {
         out.iter_mut().enumerate().for_each(|(p, o)| *o = find(p));
     }
+}
+
+/// For each value how many edges it does not come before, as `before(value, edge)` says.
+fn count_edges<T: Order>(edges: &[T], values: &[T], out: &mut [i64], before: impl Fn(T, T) -> bool) {
+    #[inline(always)]
+    fn all<T: Order>(edges: &[T], values: &[T], out: &mut [i64], before: impl Fn(T, T) -> bool) {
+        for (values, out) in values.chunks(WIDE).zip(out.chunks_mut(WIDE)) {
+            let mut some = [values[0]; WIDE];
+            some[..values.len()].copy_from_slice(values);
+            let mut count = [0u32; WIDE];
+            for &e in edges {
+                for i in 0..WIDE {
+                    count[i] += u32::from(!before(some[i], e));
+                }
+            }
+            out.iter_mut().zip(count).for_each(|(o, c)| *o = i64::from(c));
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide<T: Order>(edges: &[T], values: &[T], out: &mut [i64], before: impl Fn(T, T) -> bool) {
+            all(edges, values, out, before);
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(edges, values, out, before) };
+    }
+    all(edges, values, out, before);
 }
 
 #[cfg(test)]

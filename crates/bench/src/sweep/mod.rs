@@ -1,10 +1,11 @@
 //! `--sweep`: many operations on odd, thin, small, sliced and turned shapes, in other types and of other widths: where a
-//! cliff would show. `--sweep --against torch` takes turns with `torch.py`, which has the same list, and prints PyTorch's time
+//! cliff would show. `--sweep --against torch` takes turns with `torch.py` and `wide.py`, which have the same lists, and prints PyTorch's time
 //! over ours, the worst first.
 
 mod elements;
 mod layers;
 mod steps;
+mod wide;
 
 use gradus_core::{Result, Tensor, manual_seed};
 use std::{
@@ -14,7 +15,7 @@ use std::{
 };
 
 /// PyTorch's side of it.
-const TORCH: &str = include_str!("torch.py");
+const TORCH: &str = concat!(include_str!("torch.py"), "\n\n", include_str!("wide.py"));
 
 /// Times cases and prints `name ms`.
 pub struct Sweep {
@@ -70,7 +71,8 @@ pub fn run(names: &[String]) -> Result<()> {
     let sweep = Sweep { names: names.to_vec() };
     gradus_core::no_grad(|| elements::run(&sweep))?;
     layers::run(&sweep)?;
-    steps::run(&sweep)
+    steps::run(&sweep)?;
+    wide::run(&sweep)
 }
 
 /// Both sides in turns, `rounds` times; the table of the ratios of the medians.

@@ -66,7 +66,7 @@ pub fn within(items: &[Item], fused: &Fused, outlives: &[bool]) -> Vec<Option<Wi
 /// Writes the kernel of group `g`.
 pub fn generate(items: &[Item], fused: &Fused, within: &[Option<Within>], g: usize) -> Generated {
     let group = &fused.groups[g];
-    let axes = group.axes.clone().unwrap_or_default();
+    let axes = reduced(items, group);
     let kept: Vec<usize> = (0..group.space.rank()).filter(|d| !axes.contains(d)).collect();
     let mut c = Codegen {
         items,
@@ -101,6 +101,30 @@ pub fn generate(items: &[Item], fused: &Fused, within: &[Option<Within>], g: usi
     c.out
 }
 
+/// The largest thing that a group loads as it is in its space: how it lies in memory says which way to go.
+fn largest<'a>(items: &'a [Item], group: &Group) -> Option<&'a View> {
+    let mut best: Option<(usize, &View)> = None;
+    for e in group.items.iter().flat_map(|&i| &items[i].inputs).filter(|e| e.view.shape == group.space) {
+        let there = |d: usize| if e.view.strides[d] == 0 { 1 } else { group.space[d] };
+        let touched = (0..group.space.rank()).map(there).product();
+        if touched > 1 && best.is_none_or(|(t, _)| touched > t) {
+            best = Some((touched, &e.view));
+        }
+    }
+    best.map(|(_, view)| view)
+}
+
+/// The reduced axes of a group, the farthest steps through memory first: in which order elements are combined is for the
+/// kernel to say, and what lies together is read together.
+fn reduced(items: &[Item], group: &Group) -> Vec<usize> {
+    let mut axes = group.axes.as_ref().map_or(vec![], |a| a.to_vec());
+    if let Some(view) = largest(items, group).filter(|_| axes.len() > 1) {
+        // An axis that does not move at all goes before those that do.
+        axes.sort_by_key(|&d| std::cmp::Reverse(view.strides[d].unsigned_abs().wrapping_sub(1)));
+    }
+    axes
+}
+
 /// Rows when the innermost axis of what is read is reduced, columns when it is kept.
 fn order(items: &[Item], group: &Group) -> Order {
     let Some(axes) = &group.axes else { return Order::ROWS };
@@ -108,32 +132,12 @@ fn order(items: &[Item], group: &Group) -> Order {
     if cols < 2 {
         return Order::ROWS;
     }
-    // The largest thing that is loaded decides: along which axis does it lie in memory?
-    let mut best: Option<(usize, bool)> = None;
-    for e in group.items.iter().flat_map(|&i| &items[i].inputs) {
-        if e.view.shape != group.space {
-            continue;
-        }
-        let (mut touched, mut inner) = (1usize, None::<(isize, usize)>);
-        for d in 0..group.space.rank() {
-            let (n, s) = (group.space[d], e.view.strides[d].abs());
-            if n > 1 && s != 0 {
-                touched *= n;
-                if inner.is_none_or(|(best, _)| s < best) {
-                    inner = Some((s, d));
-                }
-            }
-        }
-        if let Some((_, d)) = inner
-            && best.is_none_or(|(t, _)| touched > t)
-        {
-            best = Some((touched, axes.contains(&d)));
-        }
-    }
-    match best {
-        Some((_, false)) => Order::COLUMNS,
-        Some((_, true)) | None => Order::ROWS,
-    }
+    // Along which axis does it lie in memory?
+    let inner = largest(items, group).and_then(|view| {
+        let moves = (0..group.space.rank()).filter(|&d| group.space[d] > 1 && view.strides[d] != 0);
+        moves.min_by_key(|&d| view.strides[d].unsigned_abs())
+    });
+    if inner.is_none_or(|d| axes.contains(&d)) { Order::ROWS } else { Order::COLUMNS }
 }
 
 struct Codegen<'a> {

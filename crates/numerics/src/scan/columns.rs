@@ -10,12 +10,54 @@ const PART: usize = 64;
 
 /// A block of whole rows of `inner` elements, from these accumulators on.
 pub(super) fn columns<C: Carry>(c: &C, inner: usize, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) {
+    let done = if c.cheap() { narrow_rows(c, inner, x, out, acc) } else { 0 };
+    let (x, out) = (&x[done..], &mut out[done..]);
     match acc {
         [a, b] => few(c, x, out, [a, b]),
         [a, b, d] => few(c, x, out, [a, b, d]),
         [a, b, d, e] => few(c, x, out, [a, b, d, e]),
         _ => x.chunks_exact(inner).zip(out.chunks_exact_mut(inner)).for_each(|(x, out)| row(c, x, out, acc)),
     }
+}
+
+/// The first rows, where they are narrow: how many elements these were.
+fn narrow_rows<C: Carry>(c: &C, inner: usize, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) -> usize {
+    #[inline(always)]
+    fn all<C: Carry>(c: &C, inner: usize, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) -> usize {
+        match inner {
+            5..=8 => vectors::<C, 8>(c, inner, x, out, acc),
+            9..=16 => vectors::<C, 16>(c, inner, x, out, acc),
+            17..=32 => vectors::<C, 32>(c, inner, x, out, acc),
+            _ => 0,
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide<C: Carry>(c: &C, inner: usize, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) -> usize {
+            all(c, inner, x, out, acc)
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(c, inner, x, out, acc) };
+    }
+    all(c, inner, x, out, acc)
+}
+
+/// Rows as vectors of `P` elements, which reach into the next row: what they leave there is written over by that one. Those
+/// at the end have no room for it, and are left out.
+#[inline(always)]
+fn vectors<C: Carry, const P: usize>(c: &C, inner: usize, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) -> usize {
+    let mut now = [c.start(); P];
+    now[..inner].copy_from_slice(acc);
+    let mut at = 0;
+    while let (Some(x), Some(out)) = (x[at..].first_chunk::<P>(), out[at..].first_chunk_mut::<P>()) {
+        for r in 0..P {
+            (now[r], out[r]) = c.next(now[r], x[r]);
+        }
+        at += inner;
+    }
+    acc.copy_from_slice(&now[..inner]);
+    at
 }
 
 /// `R` lanes, whose accumulators have registers.

@@ -76,21 +76,56 @@ impl<E: Num> Best<E> {
     /// More rows.
     fn rows(&mut self, x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -> bool) {
         let inner = self.indices.len();
-        for (x, indices) in x.chunks_exact(inner).zip(indices.chunks_exact_mut(inner)) {
-            if self.at == 0 {
-                self.values.extend(x);
+        if self.at == 0 {
+            self.values.extend(&x[..inner]);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            fn wide<E: Num>(best: &mut Best<E>, x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -> bool) {
+                best.all(x, indices, better);
             }
-            let best = (&mut self.values[..], &mut self.indices[..]);
-            #[cfg(target_arch = "x86_64")]
-            if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
-                // SAFETY: the instructions are there.
-                unsafe { row_wide(self.at, x, indices, best, better) };
-                self.at += 1;
-                continue;
-            }
-            row(self.at, x, indices, best, better);
+            // SAFETY: the instructions are there.
+            return unsafe { wide(self, x, indices, better) };
+        }
+        self.all(x, indices, better);
+    }
+
+    #[inline(always)]
+    fn all(&mut self, x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -> bool) {
+        let inner = self.indices.len();
+        let done = match inner {
+            2..=4 => self.vectors::<4>(x, indices, better),
+            5..=8 => self.vectors::<8>(x, indices, better),
+            9..=16 => self.vectors::<16>(x, indices, better),
+            _ => 0,
+        };
+        for (x, indices) in x[done..].chunks_exact(inner).zip(indices[done..].chunks_exact_mut(inner)) {
+            row(self.at, x, indices, (&mut self.values, &mut self.indices), better);
             self.at += 1;
         }
+    }
+
+    /// Rows as vectors of `P` elements, which reach into the next row: what they leave there is written over by that one.
+    /// Those at the end have no room for it, and are left out. How many elements were done.
+    #[inline(always)]
+    fn vectors<const P: usize>(&mut self, x: &[E], out: &mut [i64], better: &impl Fn(E, E) -> bool) -> usize {
+        let inner = self.indices.len();
+        let (mut old, mut index) = ([E::ZERO; P], [0; P]);
+        old[..inner].copy_from_slice(&self.values);
+        index[..inner].copy_from_slice(&self.indices);
+        let mut done = 0;
+        while let (Some(x), Some(out)) = (x[done..].first_chunk::<P>(), out[done..].first_chunk_mut::<P>()) {
+            for r in 0..P {
+                (index[r], old[r]) = take(self.at, x[r], (index[r], old[r]), better);
+            }
+            *out = index;
+            self.at += 1;
+            done += inner;
+        }
+        self.values.copy_from_slice(&old[..inner]);
+        self.indices.copy_from_slice(&index[..inner]);
+        done
     }
 }
 
@@ -100,12 +135,6 @@ fn row<E: Num>(at: i64, x: &[E], out: &mut [i64], best: (&mut [E], &mut [i64]), 
         (*index, *old) = take(at, x, (*index, *old), better);
         *out = *index;
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-fn row_wide<E: Num>(at: i64, x: &[E], out: &mut [i64], best: (&mut [E], &mut [i64]), better: &impl Fn(E, E) -> bool) {
-    row(at, x, out, best, better);
 }
 
 /// Whole rows of `n` elements, one after the other in memory.
@@ -128,6 +157,8 @@ fn rows<E: Num>(n: usize, x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -
             // Elements of eight bytes take as long to be turned.
             SIDE.. if size_of::<E>() == 4 => turned(n, x, out, better),
             ABREAST.. => abreast::<E, ABREAST>(n, x, out, better),
+            3 => abreast::<E, 3>(n, x, out, better),
+            2 => abreast::<E, 2>(n, x, out, better),
             _ => abreast::<E, 1>(n, x, out, better),
         };
     }

@@ -41,20 +41,22 @@ pub(super) fn rows<C: Carry>(c: &C, n: usize, x: &[C::E], out: &mut [C::E]) {
         15 => short::<C, 15>(c, x, out),
         0 => {}
         SHORT.. => {
-            let (whole, rest) = x.split_at(x.len() / (ABREAST * n) * ABREAST * n);
-            let (out, last) = out.split_at_mut(whole.len());
-            for (x, out) in whole.chunks_exact(ABREAST * n).zip(out.chunks_exact_mut(ABREAST * n)) {
-                side_by_side::<C, ABREAST>(c, n, x, out);
-            }
-            for (x, out) in rest.chunks_exact(n).zip(last.chunks_exact_mut(n)) {
-                side_by_side::<C, 1>(c, n, x, out);
+            let mut at = 0;
+            while at < x.len() / n {
+                let (x, out) = (&x[at * n..], &mut out[at * n..]);
+                at += match x.len() / n {
+                    ABREAST.. => side_by_side::<C, ABREAST>(c, n, x, out),
+                    3 => side_by_side::<C, 3>(c, n, x, out),
+                    2 => side_by_side::<C, 2>(c, n, x, out),
+                    _ => side_by_side::<C, 1>(c, n, x, out),
+                };
             }
         }
     }
 }
 
-/// `R` rows of `n` elements.
-fn side_by_side<C: Carry, const R: usize>(c: &C, n: usize, x: &[C::E], out: &mut [C::E]) {
+/// The first `R` rows of `n` elements.
+fn side_by_side<C: Carry, const R: usize>(c: &C, n: usize, x: &[C::E], out: &mut [C::E]) -> usize {
     let xs: [&[C::E]; R] = std::array::from_fn(|r| &x[r * n..(r + 1) * n]);
     let mut lines = out.chunks_exact_mut(n);
     let outs: [&mut [C::E]; R] = std::array::from_fn(|_| lines.next().unwrap_or_default());
@@ -65,6 +67,7 @@ fn side_by_side<C: Carry, const R: usize>(c: &C, n: usize, x: &[C::E], out: &mut
             outs[r][i] = C::result(acc[r]);
         }
     }
+    R
 }
 
 /// The same for elements that are widened in blocks: those take as much room as what is carried, and vectors are worth it.

@@ -9,7 +9,7 @@ fn lanes<T: Copy>(l: Lanes, x: &[T]) -> Vec<Vec<T>> {
 }
 
 prop_compose! {
-    fn shape()(outer in 0usize..10, n in 0usize..8, inner in 0usize..7) -> Lanes {
+    fn shape()(outer in 0usize..10, n in 0usize..12, inner in prop_oneof![0usize..7, 7usize..40]) -> Lanes {
         Lanes { outer, n, inner }
     }
 }

@@ -4,6 +4,10 @@
 /// every line would be read before it is written.
 pub(super) const STREAM_BYTES: usize = 16 << 20;
 
+/// Rows of at most this many elements are copied in pieces of so many.
+const SHORT: usize = 64;
+const PIECE: usize = 16;
+
 /// Copies `from` to `to`, of the same length, and asks for the lines of `next` meanwhile.
 #[inline]
 pub(super) fn row<T: Copy>(from: &[T], next: &[T], to: &mut [T], stream: bool) {
@@ -23,6 +27,12 @@ pub(super) fn row<T: Copy>(from: &[T], next: &[T], to: &mut [T], stream: bool) {
         }
     }
     let _ = (next, stream);
+    if from.len() <= SHORT && from.len() == to.len() {
+        // A call would take longer than this.
+        let ((from, end), (to, to_end)) = (from.as_chunks::<PIECE>(), to.as_chunks_mut::<PIECE>());
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        return to_end.iter_mut().zip(end).for_each(|(to, from)| *to = *from);
+    }
     to.copy_from_slice(from);
 }
 

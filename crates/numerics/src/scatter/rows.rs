@@ -127,7 +127,7 @@ pub fn select_rows<T: Copy + Send + Sync>(
         return check(index, l.n, negative);
     }
     let bad = AtomicBool::new(false);
-    let (together, parallel) = ((PARALLEL_WORK / 2 / l.inner).max(1), out.len() >= PARALLEL_WORK);
+    let (together, parallel) = ((PARALLEL_WORK / 8 / l.inner).max(1), out.len() >= PARALLEL_WORK / 4);
     let stream = size_of_val(out) >= copy::STREAM_BYTES;
     for_chunks(out, together * l.inner, 1, parallel, |(t, mut out)| {
         let (mut o, mut i) = (t * together / index.len(), t * together % index.len());

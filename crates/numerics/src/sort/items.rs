@@ -29,7 +29,7 @@ impl Items {
             out.iter_mut().zip(few).for_each(|(o, item)| *o = how.position(item) as i64);
             return true;
         }
-        if x.len() < PARALLEL_WORK {
+        if x.len() < packed::CUT || (x.len() < PARALLEL_WORK && !how.many_bits()) {
             self.packed.clear();
             self.packed.extend(x.iter().zip(0..).map(|(x, i)| how.item(*x, i)));
             self.packed.resize(2 * x.len(), 0);
@@ -47,6 +47,19 @@ impl Items {
             });
         });
         true
+    }
+}
+
+impl Items {
+    /// The position of the `rank`-th smallest (from zero) of a lane.
+    pub fn select<T: Order>(&mut self, x: &[T], rank: usize) -> i64 {
+        let Some(how) = Packing::of(x, false) else {
+            all(x, false, &mut self.wide);
+            return i64::from(self.wide.select_nth_unstable(rank).1.1);
+        };
+        self.packed.clear();
+        self.packed.extend(x.iter().zip(0..).map(|(x, i)| how.item(*x, i)));
+        how.position(*self.packed.select_nth_unstable(rank).1) as i64
     }
 }
 

@@ -9,14 +9,18 @@ use crate::tasks::{Shared, for_chunks, for_tasks};
 
 /// Lists up to this long are sorted by a fixed network of exchanges.
 pub(crate) const FEW: usize = 16;
-/// Lists that are cut into parts first are counted in so many pieces.
+/// Lists that are cut into parts first are counted in so many pieces at most.
 const PIECES: usize = 8;
+/// Lists from which on that is done, if their keys have many bits: in how many pieces, and elements a part.
+pub(crate) const CUT: usize = 1 << 13;
+const FEW_PIECES: usize = 2;
+const PART: u32 = 3;
 /// Bits of a digit of long lists.
 const DIGIT: u32 = 11;
 
 /// Bits by which a list is cut: into parts of a few, as long as these stay in a core's own cache while they are filled.
 fn cut_bits(n: usize) -> u32 {
-    if n <= 1 << 18 { 13 } else { DIGIT }
+    if n <= 1 << 18 { 13.min(n.ilog2() - PART + 1) } else { DIGIT }
 }
 
 /// How keys and positions become words.
@@ -27,6 +31,8 @@ pub(crate) struct Packing {
     descending: bool,
     /// Bits of a position, which are the low ones.
     low: u32,
+    /// Bits of a key.
+    bits: u32,
 }
 
 impl Packing {
@@ -36,12 +42,17 @@ impl Packing {
         let bits = 8 * size_of::<T>() as u32;
         if bits + low <= u64::BITS {
             let first = if descending { u64::MAX >> (u64::BITS - bits) } else { 0 };
-            return Some(Packing { first, descending, low });
+            return Some(Packing { first, descending, low, bits });
         }
         let (least, most) = x.iter().fold((u64::MAX, 0), |(a, b), x| (a.min(x.key()), b.max(x.key())));
         let first = if descending { most } else { least };
         let bits = u64::BITS - most.saturating_sub(least).leading_zeros();
-        (bits + low <= u64::BITS).then_some(Packing { first, descending, low })
+        (bits + low <= u64::BITS).then_some(Packing { first, descending, low, bits })
+    }
+
+    /// Whether keys have so many bits that dealing them out by digits takes long.
+    pub fn many_bits(self) -> bool {
+        self.bits > 3 * DIGIT
     }
 
     /// An element as a word.
@@ -149,7 +160,8 @@ pub(crate) fn sorted_all<T: Order, R>(x: &[T], how: Packing, room: &mut Scratch,
     // are a word.
     let words = unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<u64>(), 2 * n) };
     let (items, parts) = words.split_at_mut(n);
-    let piece = n.div_ceil(PIECES);
+    let pieces = if n < PARALLEL_WORK { FEW_PIECES } else { PIECES };
+    let piece = n.div_ceil(pieces);
     let differ = {
         let mut differ = [0u64; PIECES];
         let first = how.item(x[0], 0);
@@ -171,7 +183,7 @@ pub(crate) fn sorted_all<T: Order, R>(x: &[T], how: Packing, room: &mut Scratch,
     let shift = how.low + (bits - cut);
     let part_of = |i: u64| (i.unbounded_shr(shift) as usize) & ((1 << most) - 1);
     // How many each piece has of each part, then where they go: behind what earlier pieces have of it.
-    let mut places = vec![0u32; PIECES << most];
+    let mut places = vec![0u32; pieces << most];
     for_chunks(&mut places, 1 << most, 1, true, |(c, places)| {
         let items = &items[(c * piece).min(n)..((c + 1) * piece).min(n)];
         items.iter().for_each(|&i| places[part_of(i)] += 1);
@@ -179,7 +191,7 @@ pub(crate) fn sorted_all<T: Order, R>(x: &[T], how: Packing, room: &mut Scratch,
     let (mut sum, mut starts) = (0, vec![0u32; 1 << most]);
     for (part, start) in starts.iter_mut().enumerate() {
         *start = sum;
-        for c in 0..PIECES {
+        for c in 0..pieces {
             let p = &mut places[(c << most) + part];
             (*p, sum) = (sum, sum + *p);
         }
@@ -196,7 +208,7 @@ pub(crate) fn sorted_all<T: Order, R>(x: &[T], how: Packing, room: &mut Scratch,
     if bits > cut {
         let (room, to) = (Shared::new(items), Shared::new(parts));
         // Parts differ in length: a few of them to a task, so that none is the last for long.
-        for_tasks((1 << most) / 16, n >= PARALLEL_WORK, |t| {
+        for_tasks((1 << most) / 16, true, |t| {
             for part in 16 * t..16 * t + 16 {
                 let from = starts[part] as usize;
                 let len = starts.get(part + 1).map_or(n, |s| *s as usize) - from;

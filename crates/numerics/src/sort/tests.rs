@@ -102,6 +102,55 @@ fn nan_is_searched_to_the_end() {
 }
 
 #[test]
+fn few_edges_are_found_as_many_are() {
+    let values: Vec<f32> = (0..300).map(|i| if i % 7 == 0 { f32::NAN } else { (i % 23) as f32 / 2.0 }).collect();
+    for n in [0, 1, 9, FEW_EDGES, FEW_EDGES + 1] {
+        let edges: Vec<f32> = (0..n).map(|i| (i / 2) as f32).collect();
+        for right in [false, true] {
+            let mut out = vec![-1; values.len()];
+            searchsorted(Lanes::rows(1, n), &edges, Lanes::rows(1, values.len()), &values, right, &mut out);
+            for (v, out) in values.iter().zip(out) {
+                let passed = |e: &&f32| if right { **e <= *v } else { **e < *v };
+                let want = if v.is_nan() { n } else { edges.iter().filter(passed).count() };
+                assert_eq!(out as usize, want, "{v} among {n}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lanes_of_every_type_sort_side_by_side() {
+    fn check<T: Order>(l: Lanes, x: &[T]) {
+        for descending in [false, true] {
+            let k = l.n.min(3);
+            let (mut out, mut top) = (vec![-1; l.len()], vec![-1; l.count() * k]);
+            argsort(l, x, descending, &mut out);
+            topk(l, x, k, descending, &mut top);
+            for ((x, out), top) in lanes(l, x).iter().zip(lanes(l, &out)).zip(lanes(l.with_n(k), &top)) {
+                let mut expected: Vec<i64> = (0..l.n as i64).collect();
+                expected.sort_by(|&a, &b| {
+                    let order = x[a as usize].order(&x[b as usize]);
+                    if descending { order.reverse() } else { order }
+                });
+                assert_eq!(top, expected[..k], "{l:?}");
+                assert_eq!(out, expected, "{l:?}");
+            }
+        }
+    }
+    let mut r = Random(17);
+    for (outer, n, inner) in [(21, 9, 1), (17, 16, 1), (3, 5, 13), (1, 16, 30), (2, 70, 3), (9, 200, 1), (40, 1, 1)] {
+        let l = Lanes { outer, n, inner };
+        let ties = r.ties(l.len());
+        check(l, &ties);
+        check(l, &r.f32s(l.len()).iter().map(|&x| f64::from(x).exp()).collect::<Vec<_>>());
+        check(l, &ties.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
+        check(l, &ties.iter().map(|&x| half::bf16::from_f32(x)).collect::<Vec<_>>());
+        check(l, &(0..l.len()).map(|_| (r.below(5) as i64 - 2) << 61).collect::<Vec<_>>());
+        check(l, &(0..l.len()).map(|_| r.below(3) == 0).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn integers_and_booleans_sort() {
     let mut out = [0; 3];
     argsort(Lanes::rows(1, 3), &[true, false, true], true, &mut out);

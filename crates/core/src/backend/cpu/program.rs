@@ -160,7 +160,8 @@ impl Program {
         if some(FUNCTION_LINE) {
             // One line a block costs little where nothing but loops runs for it, and nothing is copied.
             let program = Program::with(kernel.clone(), FUNCTION_LINE, false);
-            if program.functions.units.is_some() || (some(NEST_LINE) && program.nests.is_some()) {
+            let loops = some(NEST_LINE) && program.nests.is_some();
+            if program.functions.units.is_some() || program.by_points() || loops {
                 return program;
             }
         }

@@ -12,6 +12,7 @@ use crate::{
     DType,
     kernel::{InstKind, Kernel, Val},
 };
+use smallvec::SmallVec;
 
 /// What a function takes for a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,13 @@ const ABREAST: [usize; 2] = [4, 2];
 const GROUP: usize = 8;
 /// The longest such block.
 const NARROW: usize = 64;
+
+/// Sizes of groups of reduce points, the best first: those that leave the fewest points over, which go one by one.
+fn groups(cols: usize, chunk: usize) -> SmallVec<[usize; 8]> {
+    let mut all: SmallVec<[usize; 8]> = (4..=GROUP).rev().filter(|&g| g <= cols).collect();
+    all.sort_by_key(|g| if cols > chunk { 0 } else { cols % g });
+    all
+}
 
 /// Bytes from the accumulators of one chunk to those of the next, for so many map points.
 fn line(n: usize) -> usize {
@@ -146,7 +154,7 @@ impl Functions {
             }
             Style::Columns if cols > 1 && order.lanes == 1 && m.k.reduce.len() == 1 => {
                 let one = |s: usize| {
-                    let groups = [8, 4].into_iter().filter(|&g| g <= cols);
+                    let groups = groups(cols, order.chunk);
                     groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g, 1), m.unit).filter(|w| w.light()))
                 };
                 out.points = (0..count).map(one).collect();

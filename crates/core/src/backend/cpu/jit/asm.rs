@@ -108,6 +108,7 @@ impl Asm {
     pub(super) fn encode(&mut self, op: Op, dst: Zmm, a: Zmm, b: Rm, under: Under, length: u8) {
         let code = match self.width {
             Width::Byte => op.2,
+            Width::Word => op.3,
             Width::Single => Some(op.0),
             Width::Double => Some(op.1),
         };
@@ -225,7 +226,7 @@ impl Asm {
     /// `dst = a <op> b` of masks, by the opcode.
     pub fn masks(&mut self, opcode: u8, dst: K, a: K, b: K) {
         // With the bit W they are masks of 64 lanes.
-        let wide = (self.width == Width::Byte) as u8;
+        let wide = self.width.many() as u8;
         self.code.extend([0xc4, 0xe1, wide << 7 | (!a & 0xf) << 3 | 1 << 2, opcode, 0b11 << 6 | dst << 3 | b]);
     }
 
@@ -238,7 +239,7 @@ impl Asm {
 
     /// `dst = !a` of masks.
     pub fn mask_not(&mut self, dst: K, a: K) {
-        let wide = (self.width == Width::Byte) as u8;
+        let wide = self.width.many() as u8;
         self.code.extend([0xc4, 0xe1, wide << 7 | 0x78, 0x44, 0b11 << 6 | dst << 3 | a]);
     }
 
@@ -335,7 +336,7 @@ impl Asm {
 
     /// `k1` from `[rdx + 8 * index]`.
     pub fn load_mask(&mut self, index: usize) {
-        let wide = (self.width == Width::Byte) as u8;
+        let wide = self.width.many() as u8;
         self.code.extend([0xc4, 0xe1, wide << 7 | 0x78, 0x90, 0x8a]);
         self.code.extend((8 * index as u32).to_le_bytes());
     }
@@ -355,7 +356,8 @@ impl Asm {
         if self.width == Width::Byte {
             return self.code.extend([0xc4, 0xe1, 0xfb, 0x92, 0xca]); // there is no next one
         }
-        self.code.extend([0xc5, 0xf8, 0x92, 0xca]);
+        let words = if self.width == Width::Word { 0xfb } else { 0xf8 };
+        self.code.extend([0xc5, words, 0x92, 0xca]);
         self.code.extend([0x48, 0xc1, 0xea, self.lanes() as u8]);
     }
 

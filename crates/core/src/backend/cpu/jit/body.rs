@@ -335,10 +335,11 @@ impl Body {
         self.push(Vop::Const(number(x.into(), self.wide())))
     }
 
-    /// The bits of an integer in a lane. (Bytes come in fours: there is no smaller constant.)
+    /// The bits of an integer in a lane. (Bytes come in fours, words in pairs: there is no smaller constant.)
     pub fn bits(&mut self, x: i64) -> V {
         self.push(Vop::Const(match self.width {
             Width::Byte => x as u8 as u64 * 0x0101_0101,
+            Width::Word => x as u16 as u64 * 0x0001_0001,
             Width::Single => x as u32 as u64,
             Width::Double => x as u64,
         }))

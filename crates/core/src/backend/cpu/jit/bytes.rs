@@ -1,12 +1,15 @@
-//! Functions of bytes in lanes of 8 bits: 64 at a time, where all values of a body are such (or bools). They wrap around by
-//! themselves.
+//! Functions of small integers in lanes of 8 bits, 64 at a time, or of 16, where all values of a body are such (or bools). They
+//! wrap around by themselves.
 
-use super::body::{Arith, Body, Direction, V, Vop};
+use super::{
+    body::{Arith, Body, Direction, V, Vop},
+    width::Width,
+};
 use crate::DType;
 
 /// A row on operands of this type; none if a loop cannot hold it.
 pub fn row(b: &mut Body, name: &str, dtype: DType, x: &[V]) -> Option<V> {
-    let signed = dtype == DType::I8;
+    let signed = dtype != DType::U8;
     let (most, least) = if signed { (Arith::MaxI, Arith::MinI) } else { (Arith::MaxU, Arith::MinU) };
     let zero = b.bits(0);
     let compare =
@@ -14,6 +17,7 @@ pub fn row(b: &mut Body, name: &str, dtype: DType, x: &[V]) -> Option<V> {
     Some(match name {
         "add" => b.two(Arith::AddI, x[0], x[1]),
         "sub" => b.two(Arith::SubI, x[0], x[1]),
+        "mul" if b.width == Width::Word => b.two(Arith::MulWords, x[0], x[1]),
         "mul" => product(b, x[0], x[1]),
         "neg" => b.two(Arith::SubI, zero, x[0]),
         "abs" | "relu" if !signed => x[0],

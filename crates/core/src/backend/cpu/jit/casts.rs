@@ -4,7 +4,6 @@ use super::{
     body::{Arith, Body, Direction, Form, V, Vop},
     functions,
     values::{Lanes, lanes},
-    width::Width,
 };
 use crate::DType;
 
@@ -14,6 +13,7 @@ pub fn cast(b: &mut Body, from: DType, to: DType, x: V) -> Option<V> {
         return None;
     }
     Some(match (lanes(from, b.width)?, lanes(to, b.width)?) {
+        (Lanes::Halves, _) | (_, Lanes::Halves) => return None,
         (Lanes::Bits, Lanes::Bits) => x,
         (Lanes::Bits, kind) => {
             let one = if kind == Lanes::Integers { b.bits(1) } else { b.number(1.0) };
@@ -128,7 +128,7 @@ fn truncated_low(b: &mut Body, x: V, to: DType) -> V {
 /// Brought into the range of a type.
 pub fn wrapped(b: &mut Body, dtype: DType, x: V) -> V {
     let bits = match dtype {
-        _ if b.width == Width::Byte => return x,
+        _ if b.width.many() => return x,
         DType::I32 if b.wide() => 32,
         DType::I16 if b.wide() => 48,
         DType::I8 if b.wide() => 56,

@@ -119,8 +119,12 @@ impl Whole {
         for &(n, v, kind) in &self.given {
             let x = number(v);
             let nowhere = kind == Given::Position && x as u32 == i64::MAX as u32;
-            // Bytes come in fours.
-            let x = if self.width == Width::Byte { x as u8 as u64 * 0x0101_0101 } else { x };
+            // Bytes come in fours, words in pairs.
+            let x = match self.width {
+                Width::Byte => x as u8 as u64 * 0x0101_0101,
+                Width::Word => x as u16 as u64 * 0x0001_0001,
+                Width::Single | Width::Double => x,
+            };
             self.put(&mut pool, n, if nowhere { NOWHERE as u64 } else { x });
         }
         table[sections::POOL] = pool.as_mut_ptr() as usize;

@@ -28,7 +28,9 @@ impl Maker<'_> {
             self.known.insert(v, value);
             return Some(value);
         }
-        values::lanes(inst.dtype, self.width)?;
+        if values::lanes(inst.dtype, self.width)? == values::Lanes::Halves && inst.level == Level::Uniform {
+            return None; // the interpreter holds it in 32 bits
+        }
         let value = match (inst.level, &inst.kind, self.o.over) {
             (Level::Elem, InstKind::Load { source: Source::Iota, .. }, _) if self.wide() => self.wide_position(v)?,
             (Level::Uniform, InstKind::Const(x), _) if !bool => values::constant(self.body(), *x, inst.dtype)?,

@@ -176,7 +176,9 @@ fn types_convert_as_outside() {
     let types = [F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool];
     let mut made = 0;
     let pairs = types.iter().flat_map(|&a| types.iter().map(move |&b| (a, b)));
-    for (width, (from, to)) in pairs.flat_map(|p| [Width::Byte, Width::Single, Width::Double].map(|w| (w, p))) {
+    for (width, (from, to)) in
+        pairs.flat_map(|p| [Width::Byte, Width::Word, Width::Single, Width::Double].map(|w| (w, p)))
+    {
         let inst = |kind, dtype| Inst { kind, dtype, level: Level::Elem };
         let first = inst(InstKind::Param(0), from);
         let k = Kernel {
@@ -260,6 +262,71 @@ fn bytes_are_those_of_their_rows() {
         assert_eq!(got[n], 9, "{} wrote past the end", r.name);
     }
     assert!(known >= 30, "{known}");
+}
+
+/// Pairs of words, with all signs and magnitudes, through every function of words.
+#[test]
+fn words_are_those_of_their_rows() {
+    use crate::{
+        DType::*,
+        backend::cpu::transfer::{self, Run},
+        kernel::{Inst, InstKind, Kernel, Level, Order},
+    };
+    if !super::available() {
+        return eprintln!("skipped: loops need AVX-512");
+    }
+    let n = (1 << 16) + 37;
+    let (x, y): (Vec<i16>, Vec<i16>) = (0..n as u32).map(|i| (i as i16, (i.wrapping_mul(40_503) >> 7) as i16)).unzip();
+    let mut known = vec![];
+    for (dtype, r) in [I16, F16, BF16].into_iter().flat_map(|d| ewise::all().map(move |r| (d, r))) {
+        let inst = |kind, dtype| Inst { kind, dtype, level: Level::Elem };
+        let compares = r.kind == ewise::Kind::Compare;
+        let to = if compares { Bool } else { dtype };
+        let mut insts: Vec<_> = (0..r.arity).map(|i| inst(InstKind::Param(i), dtype)).collect();
+        insts.push(inst(InstKind::Ewise(r, (0..r.arity).collect()), to));
+        let (map, order) = (vec![n], Order::ROWS);
+        let k = Kernel { map, reduce: vec![], args: vec![], params: vec![], insts, order };
+        let mut b = Body::new(Width::Word);
+        let mut operand = || {
+            let p = b.pointer();
+            super::values::load(&mut b, dtype, p).expect("words")
+        };
+        let ins: Vec<_> = (0..r.arity.min(2)).map(|_| operand()).collect();
+        if r.arity > 2 {
+            continue;
+        }
+        let Some(v) = super::values::compute(&mut b, &k, r.arity, &ins) else { continue };
+        known.push((r.name, dtype));
+        let p = b.pointer();
+        super::values::store(&mut b, to, p, v).expect("words");
+        let mut got = vec![9u8; 2 * n + 2];
+        let mut tables = [&x, &y][..r.arity].iter().map(|s| s.as_ptr() as *mut u8).collect::<Vec<_>>();
+        tables.push(got.as_mut_ptr());
+        run(&b, &tables, n);
+        let all = Run { start: 0, step: 1, len: n, lo: 0, hi: n };
+        let (mut loaded, mut out, mut want) = ([vec![0u64; n], vec![0u64; n]], vec![0u64; n], vec![9u8; 2 * n + 2]);
+        // SAFETY: all arrays hold n numbers.
+        unsafe {
+            for (to, from) in loaded.iter_mut().zip([&x, &y]) {
+                transfer::load(dtype, from.as_ptr().cast(), all, to.as_mut_ptr().cast());
+            }
+            let [p, q] = [0, 1].map(|i| loaded[i].as_ptr().cast::<u8>());
+            r.block(dtype).expect("a row").get(Isa::detect())(out.as_mut_ptr().cast(), [p, q, q], n);
+            transfer::store(to, want.as_mut_ptr(), all, out.as_ptr().cast());
+        }
+        let nan = |x: &[u8], i: usize| match to {
+            F16 => half::f16::from_ne_bytes(x[2 * i..][..2].try_into().unwrap()).is_nan(),
+            BF16 => half::bf16::from_ne_bytes(x[2 * i..][..2].try_into().unwrap()).is_nan(),
+            _ => false,
+        };
+        let size = DType::size(to);
+        for i in 0..n {
+            let same = got[i * size..][..size] == want[i * size..][..size] || (nan(&got, i) && nan(&want, i));
+            assert!(same, "{} of {dtype} {} and {}", r.name, x[i], y[i]);
+        }
+        assert_eq!(got[n * size..], want[n * size..], "{} of {dtype} wrote past the end", r.name);
+    }
+    assert!(known.len() >= 20 && known.contains(&("neg", BF16)) && known.contains(&("abs", F16)), "{known:?}");
 }
 
 /// One number of each type, written without touching its neighbours.

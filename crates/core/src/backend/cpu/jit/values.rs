@@ -2,7 +2,7 @@
 //!
 //! Lanes have 32 bits: floats (those of 16 bits are widened where they are loaded) or integers of at most 32. Or they have
 //! 64: then floats are doubles, integers are as the interpreter holds them, and floats of 32 bits (or 16) are held exactly but
-//! take no part in arithmetic. Or 8, where all values are bytes ([`bytes`]). Bools are masks.
+//! take no part in arithmetic. Or 8 or 16, where all values have as many bits ([`bytes`]). Bools are masks.
 
 use super::{
     body::{Arith, Body, Direction, Form, Logic, V, Vop},
@@ -27,6 +27,8 @@ pub enum Lanes {
     Singles,
     /// Integers.
     Integers,
+    /// Floats of 16 bits as they are: they are moved, and signs change.
+    Halves,
     /// Nothing: a bit of a mask each.
     Bits,
 }
@@ -35,6 +37,9 @@ pub enum Lanes {
 pub fn lanes(dtype: DType, width: Width) -> Option<Lanes> {
     match (width, dtype) {
         (_, DType::Bool) => Some(Lanes::Bits),
+        (Width::Word, DType::I16) => Some(Lanes::Integers),
+        (Width::Word, DType::F16 | DType::BF16) => Some(Lanes::Halves),
+        (Width::Word, _) => None,
         (_, DType::I8 | DType::U8) => Some(Lanes::Integers),
         (Width::Byte, _) => None,
         (Width::Double, DType::F32 | DType::F16 | DType::BF16) => Some(Lanes::Singles),
@@ -76,7 +81,8 @@ pub fn compute(b: &mut Body, k: &Kernel, v: Val, x: &[V]) -> Option<V> {
                     functions::row(b, row.name, x)
                 }
                 Lanes::Singles => None,
-                Lanes::Integers if b.width == Width::Byte => bytes::row(b, row.name, over, x),
+                Lanes::Halves => halves(b, row.name, x),
+                Lanes::Integers if b.width.many() => bytes::row(b, row.name, over, x),
                 Lanes::Integers => integers(b, row.name, dtype, x),
             }
         }
@@ -95,7 +101,7 @@ pub fn constant(b: &mut Body, x: Scalar, dtype: DType) -> Option<V> {
         Lanes::Floats if b.wide() => Some(b.number(x.f64())),
         Lanes::Floats | Lanes::Singles => Some(b.number(x.f64() as f32)),
         Lanes::Integers => Some(b.bits(oracle::wrap(x.i64(), dtype))),
-        Lanes::Bits => None,
+        Lanes::Bits | Lanes::Halves => None,
     }
 }
 
@@ -103,6 +109,7 @@ pub fn constant(b: &mut Body, x: Scalar, dtype: DType) -> Option<V> {
 pub fn load(b: &mut Body, dtype: DType, p: usize) -> Option<V> {
     lanes(dtype, b.width)?;
     Some(match dtype {
+        DType::I16 | DType::F16 | DType::BF16 if b.width == Width::Word => b.push(Vop::In(p)),
         DType::BF16 if b.wide() => b.push(Vop::Widen(Form::Upper, p)),
         DType::I8 | DType::U8 if b.width == Width::Byte => b.push(Vop::In(p)),
         DType::F32 if b.wide() => b.push(Vop::Widen(Form::Single, p)),
@@ -126,6 +133,10 @@ pub fn store(b: &mut Body, dtype: DType, p: usize, x: V) -> Option<()> {
         return None;
     }
     lanes(dtype, b.width)?;
+    if b.width == Width::Word && dtype != DType::Bool {
+        b.push(Vop::Out(p, x));
+        return Some(());
+    }
     // The store rounds, or cuts off: what did so before it for nobody else is not computed.
     let x = casts::before(b, dtype, x);
     let op = match dtype {
@@ -213,6 +224,16 @@ fn integers(b: &mut Body, name: &str, dtype: DType, x: &[V]) -> Option<V> {
         _ => return None,
     };
     Some(casts::wrapped(b, dtype, y))
+}
+
+/// What is done to floats of 16 bits by their bits.
+fn halves(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
+    let (how, bits) = match name {
+        "neg" => (Arith::Xor, b.bits(0x8000)),
+        "abs" => (Arith::And, b.bits(0x7fff)),
+        _ => return None,
+    };
+    Some(b.two(how, x[0], bits))
 }
 
 fn logic(b: &mut Body, name: &str, x: &[V]) -> Option<V> {

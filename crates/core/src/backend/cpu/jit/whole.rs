@@ -46,8 +46,9 @@ impl Outline<'_> {
     /// The function, if everything in it is known: with the narrowest lanes that will do.
     pub fn compile(&self) -> Option<Whole> {
         let plain = matches!(self.over, Over::Lines | Over::Blocks);
-        let bytes = if plain { self.with_lanes(Width::Byte, false) } else { None };
-        bytes.or_else(|| self.wide_enough(Width::Single)).or_else(|| self.wide_enough(Width::Double))
+        let small = |width: Width| if plain { self.with_lanes(width, false) } else { None };
+        let small = small(Width::Byte).or_else(|| small(Width::Word));
+        small.or_else(|| self.wide_enough(Width::Single)).or_else(|| self.wide_enough(Width::Double))
     }
 
     /// With lanes of this width, and accumulators that stay in registers if they can.
@@ -232,7 +233,7 @@ impl Maker<'_> {
             values::Lanes::Integers if dtype == DType::I64 || matches!(op, ReduceOp::Max | ReduceOp::Min) => {
                 Some(Folding::of_integers(op))
             }
-            values::Lanes::Integers | values::Lanes::Singles | values::Lanes::Bits => None,
+            values::Lanes::Integers | values::Lanes::Singles | values::Lanes::Halves | values::Lanes::Bits => None,
         }
     }
 

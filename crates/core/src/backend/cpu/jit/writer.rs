@@ -3,7 +3,6 @@
 use super::{
     asm::{self, Asm, Gpr, K, POINTERS, Ptr, Rm, Under, Zmm},
     body::{Body, V, Vop},
-    width::Width,
 };
 
 /// Registers that the straight-line code may use freely, the first number of them that is enough; the rest hold accumulators,
@@ -221,9 +220,9 @@ impl<'a> Writer<'a> {
 
     /// A value as a second operand.
     pub(super) fn rm(&mut self, v: V) -> Option<Rm> {
-        // Instructions on bytes do not spread what they read.
+        // Instructions on bytes and words do not spread what they read.
         if self.home[v].is_none()
-            && self.body.width != Width::Byte
+            && !self.body.width.many()
             && let Some(at) = self.in_memory(v)
         {
             return Some(at);
