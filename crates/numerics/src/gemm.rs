@@ -1,6 +1,6 @@
 //! Matrix products `C = alpha * A @ B + beta * C` with arbitrary strides.
 //!
-//! `f32` runs on kernels of our own where vectors are wide, else, as `f64`, on those of the `gemm`
+//! `f32` and `f64` run on kernels of our own where vectors are wide, else on those of the `gemm`
 //! family of crates; 16-bit numbers (`half`) are added up in `f32` and rounded once at the end,
 //! integers wrap. The sum over `k` of every output element
 //! is taken in an order that depends on the sizes and strides alone, so the number of threads
@@ -432,6 +432,7 @@ fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
 mod blocked;
 mod fused;
 mod half;
+mod lanes;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 mod small;

@@ -74,7 +74,7 @@ pub(super) unsafe fn of_bins<S: Simd>(p: &Pool, x: &[f32], y: &mut [f32]) {
 fn first_of(numbers: impl Iterator<Item = f32>) -> Option<f32> {
     let (mut best, mut clear) = (f32::NEG_INFINITY, true);
     for v in numbers {
-        clear &= !v.is_nan() && !(v == best && v.to_bits() != best.to_bits());
+        clear &= !(v.is_nan() || v == best && v.to_bits() != best.to_bits());
         best = if v > best { v } else { best };
     }
     clear.then_some(best)
