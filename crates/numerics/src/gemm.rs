@@ -126,6 +126,18 @@ impl<T> Out<T> {
     pub(crate) fn new(c: &mut [T]) -> Self {
         Out { ptr: c.as_mut_ptr(), len: c.len() }
     }
+
+    /// Some elements of it.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses them as long as they are borrowed.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn part(&self, from: usize, len: usize) -> &mut [T] {
+        assert!(from + len <= self.len, "inside the output");
+        // SAFETY: inside what was borrowed exclusively; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.add(from), len) }
+    }
 }
 
 mod sealed {

@@ -36,6 +36,10 @@ pub(super) unsafe fn special<T: Gemm>(
 ) -> bool {
     let here = Layout { offset: 0, ..lc };
     if let (Some(a), Some(b)) = (strided(a), strided(b)) {
+        // Vectors are not worth packing a matrix for.
+        if d.m.min(d.n) < 4 {
+            return false;
+        }
         let p = Blocked::<f64>::new(d, a, b, c.ptr.cast::<f64>().wrapping_add(lc.offset), here);
         // SAFETY: by the caller's promise.
         return p.map(|p| unsafe { p.run(parallel, None) }).is_some();
