@@ -243,30 +243,42 @@ pub fn conv_input_grad<T: Real>(
         return depthwise::input_grad(&p.geometry, p.groups, grad, weight, input_grad);
     }
     let (positions, patch, block) = (p.outputs(), p.patch(p.c), p.block());
-    let size = p.c * p.geometry.inputs();
-    if size == 0 || p.o == 0 {
+    let (inputs, kernel) = (p.geometry.inputs(), p.patch(1));
+    if p.n * p.c * inputs == 0 || p.o == 0 {
         return;
     }
-    let image = |(image, dx): (usize, &mut [T])| {
-        let group = image % p.groups;
-        let w = Operand::new(&weight[group * p.o * patch..][..p.o * patch], Layout::row_major(patch).transposed());
-        let g = &grad[image * p.o * positions..][..p.o * positions];
-        let g = Operand::new(g, Layout::row_major(positions));
+    // Tasks take images, or some channels of one where images are few: at least 16 of them, if each has rows enough.
+    let some = p.c.div_ceil(16usize.div_ceil(p.n * p.groups)).max(64usize.div_ceil(kernel)).min(p.c);
+    let parts = p.c.div_ceil(some);
+    let out = Out::new(input_grad);
+    let task = |t: usize, parallel: bool| {
+        let (image, from) = (t / parts, t % parts * some);
+        let (group, channels) = (image % p.groups, some.min(p.c - from));
+        let rows = channels * kernel;
+        let w = Layout::row_major(patch).at(group * p.o * patch + from * kernel).transposed();
+        let (w, g) = (Operand::new(weight, w), Layout::row_major(positions).at(image * p.o * positions));
+        let at = (image * p.c + from) * inputs;
         if p.geometry.is_pointwise() {
-            return gemm(Dims::new(patch, positions, p.o), T::ONE, w, g, T::ZERO, dx, Layout::row_major(positions));
+            let (g, d) = (Operand::new(grad, g), Dims::new(rows, positions, p.o));
+            // SAFETY: tasks write different channels of the gradient, which is borrowed exclusively for this call.
+            return unsafe {
+                product_into(d, T::ONE, w, g, T::ZERO, &out, Layout::row_major(positions).at(at), parallel)
+            };
         }
-        let mut columns = vec![T::ZERO; patch * block.min(positions)];
+        let mut columns = vec![T::ZERO; rows * block.min(positions)];
         for first in (0..positions).step_by(block) {
             let count = block.min(positions - first);
-            let g = Operand::new(g.data, g.layout.at(first));
-            let columns = &mut columns[..patch * count];
-            gemm(Dims::new(patch, count, p.o), T::ONE, w, g, T::ZERO, columns, Layout::row_major(count));
-            scatter_patches(&p.geometry, columns, first, count, dx);
+            let columns = &mut columns[..rows * count];
+            let part = Out::new(columns);
+            // SAFETY: the block is this task's own, and so are the channels, as above.
+            unsafe {
+                let (g, d) = (Operand::new(grad, g.at(first)), Dims::new(rows, count, p.o));
+                product_into(d, T::ONE, w, g, T::ZERO, &part, Layout::row_major(count), parallel);
+                scatter_patches(&p.geometry, columns, first, count, out.part(at, channels * inputs));
+            }
         }
     };
-    let work = p.o * patch * positions;
-    let parallel = p.n * p.groups > 1 && p.n * p.groups * work >= 1 << 19;
-    crate::tasks::for_chunks(input_grad, size, (1 << 17) / work.max(1), parallel, image);
+    for_tasks(p.n * p.groups * parts, p.o * some * kernel * positions, task);
 }
 
 /// The gradient with respect to the weight, given the one with respect to the output.

@@ -1,6 +1,6 @@
 //! Matrix products `C = alpha * A @ B + beta * C` with arbitrary strides.
 //!
-//! `f32` runs on kernels of our own where vectors are wide, else, as `f64`, on those of the `gemm`
+//! `f32` and `f64` run on kernels of our own where vectors are wide, else on those of the `gemm`
 //! family of crates; 16-bit numbers (`half`) are added up in `f32` and rounded once at the end,
 //! integers wrap. The sum over `k` of every output element
 //! is taken in an order that depends on the sizes and strides alone, so the number of threads
@@ -125,6 +125,18 @@ unsafe impl<T: Send> Sync for Out<T> {}
 impl<T> Out<T> {
     pub(crate) fn new(c: &mut [T]) -> Self {
         Out { ptr: c.as_mut_ptr(), len: c.len() }
+    }
+
+    /// Some elements of it.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses them as long as they are borrowed.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn part(&self, from: usize, len: usize) -> &mut [T] {
+        assert!(from + len <= self.len, "inside the output");
+        // SAFETY: inside what was borrowed exclusively; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.add(from), len) }
     }
 }
 
@@ -432,6 +444,7 @@ fn disjoint(d: Dims, lc: Layout, batch: &[BatchOffset]) -> bool {
 mod blocked;
 mod fused;
 mod half;
+mod lanes;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 mod small;

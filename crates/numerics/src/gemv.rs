@@ -25,19 +25,21 @@ const ROWS: usize = 4;
 
 /// A matrix by its steps.
 #[derive(Clone, Copy)]
-pub(crate) struct Strided<'a> {
-    pub data: &'a [f32],
+pub(crate) struct Strided<'a, T = f32> {
+    pub data: &'a [T],
     pub offset: usize,
     pub rs: isize,
     pub cs: isize,
 }
 
-impl<'a> Strided<'a> {
+impl<'a, T> Strided<'a, T> {
     /// The transpose.
-    pub(crate) fn turned(self) -> Strided<'a> {
+    pub(crate) fn turned(self) -> Strided<'a, T> {
         Strided { rs: self.cs, cs: self.rs, ..self }
     }
+}
 
+impl Strided<'_> {
     fn at(&self, i: usize, j: usize) -> usize {
         (self.offset as isize + i as isize * self.rs + j as isize * self.cs) as usize
     }

@@ -5,8 +5,10 @@
 
 mod bins;
 mod framed;
+mod largest;
 mod mean;
 mod places;
+mod steps;
 
 pub use bins::{Bins, Window};
 pub use mean::{Divisor, MeanPool, mean_pool, mean_pool_grad};
@@ -17,6 +19,7 @@ use crate::tasks::{Shared, for_tasks};
 use framed::Framed;
 use places::places;
 use std::ops::Range;
+use steps::read;
 
 /// Windows over two axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -224,39 +227,21 @@ unsafe fn later<S: Simd>(a: S::V, b: S::V) -> (S::M, S::V) {
     }
 }
 
-/// Numbers of the plane from `at` on, `stride` apart; no others are read.
-#[inline(always)]
-unsafe fn read<S: Simd>(x: &[f32], at: usize, stride: usize, n: usize) -> S::V {
-    // SAFETY: the caller's numbers are inside the plane.
-    unsafe {
-        let from = x.as_ptr().add(at);
-        match stride {
-            1 if n == S::LANES => S::load(from),
-            1 => S::load_first(from, n),
-            2 if n == S::LANES && at + 2 * n <= x.len() => S::evens(S::load(from), S::load(from.add(S::LANES))),
-            2 => {
-                let left = 2 * n - 1;
-                let second = left.saturating_sub(S::LANES);
-                S::evens(S::load_first(from, left.min(S::LANES)), S::load_first(from.wrapping_add(S::LANES), second))
-            }
-            _ => S::load_apart(from, stride, n),
-        }
-    }
-}
-
-/// One plane of maxima. Vectors run along the outputs of a row, or its columns where bins are of
+/// One plane of maxima. Vectors run along the outputs of a row, or its columns where bins are few or of
 /// unequal sizes.
 #[inline(always)]
 unsafe fn forward_body<S: Simd>(p: &Pool, x: &[f32], seen: &framed::Seen<'_>, y: &mut [f32]) {
     let [h, w] = &p.windows;
-    for (oh, y) in y.chunks_exact_mut(w.out()).enumerate() {
+    let Some(w) = w.near() else {
+        // SAFETY: the caller's promise.
+        return unsafe { largest::of_bins::<S>(p, x, y) };
+    };
+    for (oh, y) in y.chunks_exact_mut(w.out).enumerate() {
         let rows = h.inside(oh);
-        let (Some(w), false) = (w.near(), rows.is_empty()) else {
-            let value = |at: Option<usize>| at.map_or(f32::NEG_INFINITY, |at| x[at]);
-            // SAFETY: the caller's promise.
-            unsafe { places::by_columns::<S>(p, x, oh, |ow, at| y[ow] = value(at)) };
+        if rows.is_empty() {
+            y.fill(f32::NEG_INFINITY);
             continue;
-        };
+        }
         for ow in (0..w.out).step_by(S::LANES) {
             let n = (w.out - ow).min(S::LANES);
             // SAFETY: windows are inside the rows that are seen, of which no more is read.

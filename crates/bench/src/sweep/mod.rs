@@ -4,6 +4,7 @@
 
 mod elements;
 mod layers;
+mod shapes;
 mod steps;
 mod wide;
 
@@ -71,6 +72,7 @@ pub fn run(names: &[String]) -> Result<()> {
     let sweep = Sweep { names: names.to_vec() };
     gradus_core::no_grad(|| elements::run(&sweep))?;
     layers::run(&sweep)?;
+    shapes::run(&sweep)?;
     steps::run(&sweep)?;
     wide::run(&sweep)
 }

@@ -172,6 +172,174 @@ def layers():
     t("net_gru", lambda: torch.autograd.grad(gru(x)[0].square().sum(), list(gru.parameters())))
     t("net_lstm", lambda: torch.autograd.grad(lstm(x)[0].square().sum(), list(lstm.parameters())))
 
+# Input, weight, stride, whether zeros go around it that keep the extents, dilation, groups.
+SHAPES = [
+    ([1, 3, 112, 112], [64, 3, 7, 7], 2, True, 1, 1),
+    ([1, 64, 56, 56], [64, 64, 3, 3], 1, True, 1, 1),
+    ([1, 256, 56, 56], [64, 256, 1, 1], 1, True, 1, 1),
+    ([1, 512, 7, 7], [512, 512, 3, 3], 1, True, 1, 1),
+    ([3, 256, 14, 14], [256, 256, 3, 3], 1, True, 1, 1),
+    ([1, 512, 7, 7], [1024, 512, 1, 1], 1, True, 1, 1),
+    ([3, 96, 14, 14], [96, 96, 3, 3], 1, True, 1, 1),
+    ([3, 48, 31, 31], [48, 48, 3, 3], 1, True, 1, 1),
+    ([3, 10, 31, 31], [20, 10, 5, 5], 1, False, 1, 1),
+    ([64, 1, 28, 28], [32, 1, 5, 5], 1, False, 1, 1),
+    ([3, 3, 112, 112], [48, 3, 11, 11], 4, True, 1, 1),
+    ([1, 3, 224, 224], [192, 3, 16, 16], 16, False, 1, 1),
+    ([3, 48, 31, 31], [48, 48, 1, 7], 1, True, 1, 1),
+    ([3, 48, 31, 31], [48, 48, 7, 1], 1, True, 1, 1),
+    ([3, 48, 28, 28], [96, 48, 2, 2], 2, False, 1, 1),
+    ([3, 96, 56, 56], [96, 1, 7, 7], 1, True, 1, 96),
+    ([1, 128, 28, 28], [128, 4, 3, 3], 1, True, 1, 32),
+    ([3, 128, 28, 28], [128, 4, 3, 3], 2, True, 1, 32),
+    ([3, 64, 28, 28], [64, 64, 3, 3], 1, True, 2, 1),
+    ([3, 64, 31, 31], [64, 32, 3, 3], 1, True, 1, 2),
+    ([3, 64, 31, 31], [64, 16, 1, 1], 1, True, 1, 4),
+    ([3, 32, 31, 31], [32, 32, 3, 3], 3, False, 1, 1),
+    ([1, 32, 112, 112], [32, 1, 3, 3], 1, True, 1, 32),
+    ([1, 96, 56, 56], [96, 1, 3, 3], 2, True, 1, 96),
+    ([1, 16, 112, 112], [96, 16, 1, 1], 1, True, 1, 1),
+    ([1, 96, 56, 56], [24, 96, 1, 1], 1, True, 1, 1),
+    ([3, 256, 14, 14], [512, 256, 1, 1], 2, True, 1, 1),
+    ([1, 3, 31, 31], [10, 3, 3, 3], 1, True, 1, 1),
+    ([3, 1, 16000], [32, 1, 25], 4, True, 1, 1),
+    ([3, 32, 4000], [32, 32, 9], 1, True, 1, 1),
+    ([8, 64, 500], [64, 64, 3], 1, True, 1, 1),
+    ([1, 80, 300], [256, 80, 3], 1, True, 1, 1),
+    ([3, 32, 4000], [32, 32, 3], 1, True, 4, 1),
+    ([3, 144, 400], [144, 1, 31], 1, True, 1, 144),
+    ([2, 3, 8, 32, 32], [16, 3, 3, 3, 3], 1, True, 1, 1),
+    ([1, 16, 8, 28, 28], [32, 16, 3, 3, 3], 1, True, 1, 1),
+    ([1, 16, 8, 28, 28], [32, 16, 3, 3, 3], 2, True, 1, 1),
+]
+PRODUCTS = [
+    [1, 1000, 10],
+    [3, 3000, 100],
+    [10, 10, 3000],
+    [31, 127, 255],
+    [129, 257, 65],
+    [64, 2048, 512],
+    [7, 768, 768],
+    [128, 768, 50],
+    [200, 200, 200],
+    [512, 512, 512],
+    [1500, 31, 700],
+    [2999, 17, 5],
+    [5, 2999, 17],
+    [17, 5, 2999],
+    [2, 3, 1000],
+]
+
+
+def shapes():
+    for input, kernel, stride, padded, dilation, groups in SHAPES:
+        x, w = r(*input), r(*kernel)
+        padding = [dilation * (k - 1) // 2 if padded else 0 for k in kernel[2:]]
+        join = lambda s: "x".join(map(str, s))
+        name = f"{join(input)}_{join(kernel)}_s{stride}_d{dilation}_g{groups}"
+        conv = (F.conv1d, F.conv2d, F.conv3d)[len(input) - 3]
+        f = lambda x, w: conv(x, w, None, stride, padding, dilation, groups)
+        with torch.no_grad():
+            t(f"cv_forward_{name}", lambda: f(x, w))
+            up = torch.randn_like(f(x, w))
+        vx, vw = x.clone().requires_grad_(), w.clone().requires_grad_()
+        yx, yw = f(vx, w), f(x, vw)
+        t(f"cv_input_{name}", lambda: torch.autograd.grad(yx, vx, up, retain_graph=True))
+        t(f"cv_weight_{name}", lambda: torch.autograd.grad(yw, vw, up, retain_graph=True))
+    for n, c, o, side, k, stride, padding in [
+        (3, 64, 32, 14, 2, 2, 0), (3, 64, 32, 16, 4, 2, 1), (1, 256, 128, 8, 4, 2, 1), (8, 100, 128, 1, 4, 1, 0),
+        (3, 32, 16, 31, 3, 2, 1), (3, 16, 3, 31, 5, 1, 2),
+    ]:  # fmt: skip
+        x, w = r(n, c, side, side).requires_grad_(), r(c, o, k, k).requires_grad_()
+        name = f"{n}_{c}_{o}_{side}_k{k}_s{stride}"
+        f = lambda: F.conv_transpose2d(x, w, None, stride, padding)
+        with torch.no_grad():
+            t(f"ct_forward_{name}", f)
+        y = f()
+        up = torch.randn_like(y)
+        t(f"ct_both_{name}", lambda: torch.autograd.grad(y, [x, w], up, retain_graph=True))
+    with torch.no_grad():
+        shape_views()
+    shape_images()
+    with torch.no_grad():
+        shape_products()
+
+
+def shape_views():
+    every, last = r(8, 64, 30, 30), r(8, 28, 28, 32)
+    views = dict(
+        channels=every[:, 3:35], crop=every[:, :32, 1:29, 1:29], last=last.permute(0, 3, 1, 2)
+    )
+    for name, x in views.items():
+        three, one, own = r(32, 32, 3, 3), r(32, 32, 1, 1), r(32, 1, 3, 3)
+        t(f"cview_k3_{name}", lambda: F.conv2d(x, three, None, 1, 1))
+        t(f"cview_k1_{name}", lambda: F.conv2d(x, one))
+        t(f"cview_own_{name}", lambda: F.conv2d(x, own, None, 1, 1, 1, 32))
+        t(f"cview_max_{name}", lambda: F.max_pool2d(x, 2))
+        t(f"cview_mean_{name}", lambda: F.avg_pool2d(x, 2))
+    x, bias, three = every[:, :32].contiguous(), r(48), r(48, 32, 3, 3)
+    t("cview_bias_relu", lambda: F.conv2d(x, three, bias, 1, 1).relu())
+    for name, d in dict(f64=torch.float64, bf16=torch.bfloat16, f16=torch.float16).items():
+        x, three, one = (r(*s).to(d) for s in ((2, 32, 30, 30), (48, 32, 3, 3), (48, 32, 1, 1)))
+        t(f"ctype_k3_{name}", lambda: F.conv2d(x, three, None, 1, 1))
+        t(f"ctype_k1_{name}", lambda: F.conv2d(x, one))
+        t(f"ctype_max_{name}", lambda: F.max_pool2d(x, 2))
+        t(f"ctype_mean_{name}", lambda: F.adaptive_avg_pool2d(x, 1))
+
+
+def shape_images():
+    def image(name, shape, f):
+        x = r(*shape)
+        name += "_" + "x".join(map(str, shape))
+        with torch.no_grad():
+            t("pool_" + name, lambda: f(x))
+        gradient("poolgrad_" + name, x, f)
+
+    image("max3s2", (1, 64, 112, 112), lambda x: F.max_pool2d(x, 3, 2, 1))
+    image("max3s2", (3, 48, 31, 31), lambda x: F.max_pool2d(x, 3, 2))
+    image("max2", (3, 10, 31, 31), lambda x: F.max_pool2d(x, 2))
+    image("max5s1", (1, 64, 14, 14), lambda x: F.max_pool2d(x, 5, 1, 2))
+    image("max1d4", (3, 32, 4000), lambda x: F.max_pool1d(x, 4))
+    image("max3d2", (2, 16, 8, 28, 28), lambda x: F.max_pool3d(x, 2))
+    image("mean2", (3, 48, 31, 31), lambda x: F.avg_pool2d(x, 2))
+    image("mean7s1", (3, 48, 14, 14), lambda x: F.avg_pool2d(x, 7, 1))
+    image("mean3s2", (3, 48, 56, 56), lambda x: F.avg_pool2d(x, 3, 2, 1))
+    image("mean1d4", (3, 32, 4000), lambda x: F.avg_pool1d(x, 4))
+    image("global", (1, 512, 7, 7), lambda x: F.adaptive_avg_pool2d(x, 1))
+    image("global", (3, 256, 14, 14), lambda x: F.adaptive_avg_pool2d(x, 1))
+    image("globalmax", (3, 256, 14, 14), lambda x: F.adaptive_max_pool2d(x, 1))
+    image("adaptive6", (3, 256, 13, 13), lambda x: F.adaptive_avg_pool2d(x, 6))
+    image("adaptive5", (3, 10, 31, 31), lambda x: F.adaptive_max_pool2d(x, 5))
+    for shape, to in ((1, 64, 28, 28), 56), ((3, 10, 31, 31), 17), ((1, 3, 112, 112), 224), ((3, 48, 17, 17), 31):
+        for mode in ("nearest", "bilinear", "bicubic"):
+            image(f"{mode}{to}", shape, lambda x: F.interpolate(x, size=to, mode=mode))
+
+
+def shape_products():
+    for m, k, n in PRODUCTS:
+        a, b, at, bt, wide_a, wide_b = r(m, k), r(k, n), r(k, m), r(n, k), r(m, k + 9), r(k, n + 9)
+        t(f"prod_{m}_{k}_{n}", lambda: a @ b)
+        t(f"prodt_{m}_{k}_{n}", lambda: a @ bt.t())
+        t(f"tprod_{m}_{k}_{n}", lambda: at.t() @ b)
+        t(f"prodview_{m}_{k}_{n}", lambda: wide_a[:, 5 : 5 + k] @ wide_b[:, 3 : 3 + n])
+    for name, d in dict(f64=torch.float64, bf16=torch.bfloat16, f16=torch.float16).items():
+        for m, k, n in (
+            (100, 300, 77), (512, 512, 512), (64, 1024, 1024), (8, 768, 3072), (129, 257, 65), (33, 33, 33), (1, 768, 768),
+        ):  # fmt: skip
+            a, b, at, bt, bias = (r(*s).to(d) for s in ((m, k), (k, n), (k, m), (n, k), (n,)))
+            t(f"prod_{name}_{m}_{k}_{n}", lambda: a @ b)
+            t(f"tprod_{name}_{m}_{k}_{n}", lambda: at.t() @ b)
+            t(f"linear_{name}_{m}_{k}_{n}", lambda: F.linear(a, bt, bias))
+        q, k = r(24, 128, 64).to(d), r(24, 128, 64).to(d)
+        t(f"batch_{name}_qk", lambda: q @ k.transpose(1, 2))
+    for b, m, k, n in ((24, 128, 64, 128), (32, 1, 64, 100), (100, 5, 7, 3), (8, 50, 70, 30), (2, 300, 300, 300)):
+        x, y, turned, flat = r(b, m, k), r(b, k, n), r(b, n, k), r(k, n)
+        t(f"batch_{b}_{m}_{k}_{n}", lambda: x @ y)
+        t(f"batcht_{b}_{m}_{k}_{n}", lambda: x @ turned.transpose(1, 2))
+        t(f"batchflat_{b}_{m}_{k}_{n}", lambda: x @ flat)
+    heads = r(2, 100, 8, 64)
+    t("batch_heads", lambda: heads.transpose(1, 2) @ heads.transpose(1, 2).transpose(2, 3))
+
 
 class Block(nn.Module):
     def __init__(s, d, h):
@@ -263,4 +431,5 @@ def steps():
 with torch.no_grad():
     elements()
 layers()
+shapes()
 steps()

@@ -93,7 +93,7 @@ impl Job<'_> {
         if !direct && depth > 0 {
             // Patches are read where they lie, unless there are too few columns.
             let pixels = self.cost_by_pixels(isa);
-            let layout = self.layout(isa);
+            let layout = self.layout(isa, true);
             let dense = (0..3).all(|d| self.geometry.params.stride[d] <= self.geometry.kernel[d]);
             let rows = (dense && columns >= 48 && depth <= 1024).then(|| self.cost_by_rows(&layout));
             match (pixels, rows) {

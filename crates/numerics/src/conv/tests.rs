@@ -171,6 +171,15 @@ fn special_cases_match() {
 }
 
 #[test]
+fn f32_of_long_sequences() {
+    let pad = |n: usize| ConvParams { padding: [(0, 0), (0, 0), (n, n)], ..ConvParams::default() };
+    check_f32(1, [1, 5, 1, 1, 1701], [40, 5, 1, 1, 9], &pad(4));
+    check_f32(2, [2, 6, 1, 1, 1300], [10, 3, 1, 1, 3], &ConvParams { dilation: [1, 1, 4], groups: 2, ..pad(4) });
+    check_f32(3, [3, 1, 1, 1, 2003], [20, 1, 1, 1, 25], &ConvParams { stride: [1, 1, 4], ..pad(12) });
+    check_f32(4, [1, 3, 1, 2, 1100], [4, 3, 1, 1, 5], &pad(2));
+}
+
+#[test]
 fn f32_in_groups() {
     let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], groups: 3, ..ConvParams::default() };
     check_f32(1, [3, 48, 1, 20, 21], [60, 16, 1, 3, 3], &pad);

@@ -157,10 +157,7 @@ pub(super) fn convolve(isa: Isa, p: &Plan, x: &[f32], w: &Weights<'_>, y: &mut [
             // SAFETY: rows are inside the weights, buffers have the sizes that `Block` computes,
             // and tasks write different channels of the output.
             unsafe {
-                for r in rows.clone() {
-                    let to = u.as_mut_ptr().add((r - rows.start) * depth);
-                    tiles::weights(isa, w, r, p.inner, to, point);
-                }
+                tiles::weights(isa, w, rows.clone(), p.inner, u.as_mut_ptr(), depth, point);
                 let u = Points { data: u.as_ptr(), row: depth, point };
                 block.mix(isa, u, v_all.ptr(), rows.len(), all, m.as_mut_ptr());
                 block.scatter(isa, &mut m, 0, all, rows, &y, e);
@@ -172,10 +169,10 @@ pub(super) fn convolve(isa: Isa, p: &Plan, x: &[f32], w: &Weights<'_>, y: &mut [
         let mut u = scratch::take(POINTS * point);
         let all_u = Shared::new(&mut u);
         for_tasks(p.outer.div_ceil(8), p.outer * p.inner >= 1 << 10, |t| {
-            for r in t * 8..p.outer.min(t * 8 + 8) {
-                // SAFETY: the row is inside the weights, and tasks write different rows.
-                unsafe { tiles::weights(isa, w, r, p.inner, all_u.ptr().add(r * depth), point) };
-            }
+            let rows = t * 8..p.outer.min(t * 8 + 8);
+            let to = all_u.ptr().wrapping_add(rows.start * depth);
+            // SAFETY: the rows are inside the weights, and tasks write different ones.
+            unsafe { tiles::weights(isa, w, rows, p.inner, to, depth, point) };
         });
         let u = Points { data: all_u.ptr(), row: depth, point };
         let u = &u;

@@ -1,14 +1,14 @@
-//! Products of `f32` by panels: a panel of `B` of up to three vectors' width meets blocks of rows of
+//! Products of `f32` and `f64` by panels: a panel of `B` of up to three vectors' width meets blocks of rows of
 //! `A`, which are read as they lie.
 //!
 //! A panel is packed where its rows are not contiguous or lie too far apart for the caches, and is
 //! read in place otherwise. With many rows all of `B` is packed once and threads share the rows;
 //! with fewer, threads share the panels and each packs its own.
 
-use super::tile::{Panel, Strip, pack_panel, strip};
+use super::tile::{Panel, Strip, Tiled};
 use super::{Dims, Finished, Layout};
 use crate::gemv::Strided;
-use crate::scratch;
+use crate::scratch::{self, Scratch};
 use crate::simd::Isa;
 use crate::tasks::{Shared, for_tasks};
 use std::ops::Range;
@@ -34,13 +34,13 @@ const NEAR: usize = 1 << 20;
 const PACK_DEEP: usize = 64;
 
 /// A product that can be done here.
-pub(super) struct Blocked {
+pub(super) struct Blocked<T = f32> {
     d: Dims,
-    a: *const f32,
+    a: *const T,
     a_steps: (usize, usize),
-    b: *const f32,
+    b: *const T,
     b_steps: (usize, usize),
-    c: *mut f32,
+    c: *mut T,
     c_row: usize,
     isa: Isa,
     /// Vectors of a panel, at most.
@@ -49,30 +49,35 @@ pub(super) struct Blocked {
 
 // SAFETY: pointers to operands that are only read, and to an output of which tasks write disjoint
 // parts.
-unsafe impl Sync for Blocked {}
+unsafe impl<T> Sync for Blocked<T> {}
 
-impl Blocked {
+/// A buffer of `n` numbers.
+fn room<T>(n: usize) -> Scratch {
+    scratch::take(n * size_of::<T>() / size_of::<f32>())
+}
+
+impl<T: Tiled> Blocked<T> {
     /// `None` where crate `gemm` knows better: no wide vectors here, steps backwards, an output
     /// without contiguous rows.
-    pub(super) fn new(d: Dims, a: Strided<'_>, b: Strided<'_>, c: *mut f32, lc: Layout) -> Option<Blocked> {
+    pub(super) fn new(d: Dims, a: Strided<'_, T>, b: Strided<'_, T>, c: *mut T, lc: Layout) -> Option<Blocked<T>> {
         let isa = Isa::detect();
         if lc.cs != 1 && lc.rs == 1 && d.n > 1 {
             let turned = Dims::new(d.n, d.m, d.k);
             return Blocked::new(turned, b.turned(), a.turned(), c, lc.transposed());
         }
-        let steps = |s: Strided<'_>| Some((usize::try_from(s.rs).ok()?, usize::try_from(s.cs).ok()?));
+        let steps = |s: &Strided<'_, T>| Some((usize::try_from(s.rs).ok()?, usize::try_from(s.cs).ok()?));
         let fits = isa != Isa::Base && (lc.cs == 1 || d.n == 1) && (lc.rs >= d.n as isize || d.m == 1);
         if !fits || d.k == 0 || d.m == 0 || d.n == 0 || d.k.checked_mul(d.n)? > LARGEST {
             return None;
         }
-        let (a_steps, b_steps) = (steps(a)?, steps(b)?);
+        let (a_steps, b_steps) = (steps(&a)?, steps(&b)?);
         let (a, b) = (a.data.as_ptr().wrapping_add(a.offset), b.data.as_ptr().wrapping_add(b.offset));
         Some(Blocked { d, a, a_steps, b, b_steps, c, c_row: lc.rs.unsigned_abs(), isa, wide: 3 })
     }
 
     /// Numbers in a vector.
     fn lanes(&self) -> usize {
-        self.isa.lanes()
+        T::lanes(self.isa)
     }
 
     /// The first vector of a panel: panels have three vectors, but the last are two and two rather
@@ -112,12 +117,12 @@ impl Blocked {
     /// # Safety
     ///
     /// There is room at `to`.
-    unsafe fn pack(&self, p: usize, part: &Range<usize>, to: *mut f32) {
+    unsafe fn pack(&self, p: usize, part: &Range<usize>, to: *mut T) {
         let columns = self.columns(p, p + 1);
         let b = self.b.wrapping_add(part.start * self.b_steps.0 + columns.start * self.b_steps.1);
         let panel = Panel { depth: part.len(), columns: columns.len(), b, steps: self.b_steps };
         // SAFETY: the panel is inside the operand; the rest is the caller's promise.
-        unsafe { pack_panel(self.isa, &panel, to, columns.len().next_multiple_of(self.lanes())) }
+        unsafe { T::pack(self.isa, &panel, to, columns.len().next_multiple_of(self.lanes())) }
     }
 
     /// Some rows of a panel's columns, a part of the sum. `b` is where it was packed.
@@ -125,7 +130,7 @@ impl Blocked {
     /// # Safety
     ///
     /// The rows and columns are this task's alone, and the packed panel is there.
-    unsafe fn multiply(&self, rows: Range<usize>, p: usize, part: &Range<usize>, packed: Option<*const f32>) {
+    unsafe fn multiply(&self, rows: Range<usize>, p: usize, part: &Range<usize>, packed: Option<*const T>) {
         let columns = self.columns(p, p + 1);
         let row = columns.len().next_multiple_of(self.lanes());
         let here = self.b.wrapping_add(part.start * self.b_steps.0 + columns.start);
@@ -143,12 +148,35 @@ impl Blocked {
             add: part.start > 0,
         };
         // SAFETY: the caller's promise.
-        unsafe { strip(self.isa, &s) }
+        unsafe { T::strip(self.isa, &s) }
     }
 
     /// Whether a panel can be read in place: whole vectors.
     fn is_whole(&self, p: usize) -> bool {
         self.columns(p, p + 1).len().is_multiple_of(self.lanes())
+    }
+
+    /// Whether the numbers of a row of `A` lie so far apart, and at such steps, that a strip of them falls on few sets of the
+    /// caches: products of transposed matrices whose sides are powers of two would take three times as long.
+    fn falls_together(&self) -> bool {
+        let step = self.a_steps.1 * size_of::<T>();
+        self.a_steps.0 == 1 && step.is_multiple_of(2048) && self.d.k >= 64 && self.d.m.min(self.d.n) >= 32
+    }
+
+    /// The columns of `A` at steps of an odd number of lines, and the step.
+    fn copied(&self, parallel: bool) -> (Scratch, usize) {
+        let line = 64 / size_of::<T>();
+        let (m, k, from) = (self.d.m, self.d.k, self.a_steps.1);
+        let row = (m.div_ceil(line) | 1) * line;
+        let mut copy = room::<T>(row * k);
+        let to = Shared::wrap(copy.as_mut_ptr().cast::<T>());
+        for_tasks(k.div_ceil(32), parallel, |t| {
+            for p in t * 32..k.min((t + 1) * 32) {
+                // SAFETY: columns of `A` have `m` contiguous numbers, and places of their own here.
+                unsafe { self.a.add(p * from).copy_to_nonoverlapping(to.ptr().add(p * row), m) };
+            }
+        });
+        (copy, row)
     }
 
     /// Runs the product; `then` gets finished blocks.
@@ -158,6 +186,10 @@ impl Blocked {
     /// The operands are inside their memory, and the output is the caller's own.
     pub(super) unsafe fn run(mut self, parallel: bool, then: Option<Finished<'_>>) {
         let parallel = parallel && self.d.work() >= PARALLEL;
+        let copy = self.falls_together().then(|| self.copied(parallel));
+        if let Some((copy, row)) = &copy {
+            (self.a, self.a_steps.1) = (copy.as_ptr().cast(), *row);
+        }
         let few = if self.packs() { 2 * FEW_ROWS } else { FEW_ROWS };
         let near = self.packs() && self.d.m * self.d.k <= NEAR && self.panels() >= rayon::current_num_threads();
         let by_panels = (self.d.m < few || near) && self.d.n > self.lanes();
@@ -179,15 +211,16 @@ impl Blocked {
         let together = panels.div_ceil(64);
         for_tasks(panels.div_ceil(together), parallel, |t| {
             let mine = t * together..panels.min((t + 1) * together);
-            let mut buffer = scratch::take(DEEP.min(self.d.k) * 3 * self.lanes());
+            let mut buffer = room::<T>(DEEP.min(self.d.k) * 3 * self.lanes());
+            let buffer = buffer.as_mut_ptr().cast::<T>();
             for part in self.parts() {
                 for p in mine.clone() {
                     // SAFETY: tasks have different panels; a part's panel fits the buffer.
                     unsafe {
                         let mut packed = None;
                         if packs || !self.is_whole(p) {
-                            self.pack(p, &part, buffer.as_mut_ptr());
-                            packed = Some(buffer.as_ptr());
+                            self.pack(p, &part, buffer);
+                            packed = Some(buffer.cast_const());
                         }
                         self.multiply(0..self.d.m, p, &part, packed);
                     }
@@ -211,8 +244,8 @@ impl Blocked {
         let first = if self.packs() { 0 } else { panels - usize::from(!self.is_whole(panels - 1)) };
         let skipped = self.panel_start(first) * self.lanes();
         let width = self.panel_start(panels) * self.lanes() - skipped;
-        let mut buffer = scratch::take(width * k);
-        let shared = Shared::new(&mut buffer);
+        let mut buffer = room::<T>(width * k);
+        let shared = Shared::wrap(buffer.as_mut_ptr().cast::<T>());
         // Parts of the sum one after the other, in each the panels.
         let place = |p: usize, part: &Range<usize>| {
             part.start * width + (self.panel_start(p) * self.lanes() - skipped) * part.len()

@@ -10,9 +10,9 @@ use crate::tasks::Shared;
 use std::any::TypeId;
 use std::ops::Range;
 
-/// The operand as `f32`, if that is what it is.
-pub(super) fn strided<T: Gemm>(x: Operand<'_, T>) -> Option<Strided<'_>> {
-    (TypeId::of::<T>() == TypeId::of::<f32>()).then(|| Strided {
+/// The operand as numbers of type `U`, if that is what they are.
+pub(super) fn strided<T: Gemm, U: 'static>(x: Operand<'_, T>) -> Option<Strided<'_, U>> {
+    (TypeId::of::<T>() == TypeId::of::<U>()).then(|| Strided {
         // SAFETY: the types are the same.
         data: unsafe { std::slice::from_raw_parts(x.data.as_ptr().cast(), x.data.len()) },
         offset: x.layout.offset,
@@ -34,13 +34,23 @@ pub(super) unsafe fn special<T: Gemm>(
     lc: Layout,
     parallel: bool,
 ) -> bool {
+    let here = Layout { offset: 0, ..lc };
+    if let (Some(a), Some(b)) = (strided(a), strided(b)) {
+        // Vectors are not worth packing a matrix for.
+        if d.m.min(d.n) < 4 {
+            return false;
+        }
+        let p = Blocked::<f64>::new(d, a, b, c.ptr.cast::<f64>().wrapping_add(lc.offset), here);
+        // SAFETY: by the caller's promise.
+        return p.map(|p| unsafe { p.run(parallel, None) }).is_some();
+    }
     let (Some(a), Some(b)) = (strided(a), strided(b)) else { return false };
     let c = c.ptr.cast::<f32>().wrapping_add(lc.offset);
     // SAFETY: by the caller's promise; a product is the transpose of the transposes' product.
     unsafe {
         (d.m <= SHORT && short_rows((d.m, d.n, d.k), a, b, c, lc.rs, lc.cs, parallel))
             || (d.n <= SHORT && short_rows((d.n, d.m, d.k), b.turned(), a.turned(), c, lc.cs, lc.rs, parallel))
-            || Blocked::new(d, a, b, c, Layout { offset: 0, ..lc }).map(|p| p.run(parallel, None)).is_some()
+            || Blocked::new(d, a, b, c, here).map(|p| p.run(parallel, None)).is_some()
     }
 }
 

@@ -20,6 +20,12 @@ const PACKED: usize = 1 << 13;
 /// worth while to pack `B`.
 const PACK_ROWS: usize = 16;
 
+/// A product of fewer multiplications takes less time than to choose a way for it.
+const TINY: usize = 1 << 11;
+
+/// With fewer rows a `B` of contiguous columns goes by dot products.
+const FEW: usize = 4;
+
 /// What the products of a batch have in common.
 pub(super) struct Small {
     d: Dims,
@@ -58,7 +64,7 @@ impl Small {
             return None;
         }
         // A vector that is mostly empty, over and over: products with a short side know better.
-        if d.n < isa.lanes() / 4 && d.m > d.n {
+        if d.n < isa.lanes() / 4 && d.m > d.n && d.work() > TINY {
             return None;
         }
         let steps = |s: Strided<'_>| Some((usize::try_from(s.rs).ok()?, usize::try_from(s.cs).ok()?));
@@ -66,6 +72,10 @@ impl Small {
         let whole = d.n.is_multiple_of(isa.lanes());
         let packs = b_steps.1 != 1 || (!whole && d.m >= PACK_ROWS);
         if packs && d.n.next_multiple_of(isa.lanes()) * d.k > PACKED {
+            return None;
+        }
+        // A matrix that is read once is not worth packing.
+        if packs && d.m < FEW && d.work() > TINY {
             return None;
         }
         let last = |f: fn(&BatchOffset) -> usize| batch.iter().map(f).max();

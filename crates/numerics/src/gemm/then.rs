@@ -56,7 +56,7 @@ pub unsafe fn product_then<T: Gemm>(d: Dims, a: Operand<T>, b: Operand<T>, c: *m
     // Those with a short side have a way of their own.
     if d.m > SHORT
         && d.n > SHORT
-        && let (Some(a), Some(b)) = (strided(a), strided(b))
+        && let (Some(a), Some(b)) = (strided::<T, f32>(a), strided(b))
         && let Some(p) = Blocked::new(d, a, b, c.cast(), Layout::row_major(d.n))
     {
         // SAFETY: as asserted, and by the caller's promise.

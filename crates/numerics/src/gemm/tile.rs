@@ -1,21 +1,22 @@
 //! The innermost loops of a product: a tile of `C` in registers, over a panel of `B` of one to three
 //! vectors' width.
 
-use crate::simd::{Simd, dispatch};
+use super::lanes::Lanes;
+use crate::simd::{Isa, dispatch};
 
 /// Some rows of `C` over the columns of a panel, and what they are made of.
 #[derive(Clone, Copy)]
-pub(crate) struct Strip {
+pub(crate) struct Strip<T = f32> {
     pub rows: usize,
     /// Columns of the panel that are there: `B`'s rows have whole vectors, of zeros beyond them.
     pub columns: usize,
     pub depth: usize,
-    pub a: *const f32,
+    pub a: *const T,
     /// Steps of `A` along its rows and along the sum.
     pub a_steps: (usize, usize),
-    pub b: *const f32,
+    pub b: *const T,
     pub b_row: usize,
-    pub c: *mut f32,
+    pub c: *mut T,
     pub c_row: usize,
     /// Whether to add to what `C` holds.
     pub add: bool,
@@ -23,7 +24,7 @@ pub(crate) struct Strip {
 
 /// One tile of `R` rows and `W` vectors.
 #[inline(always)]
-unsafe fn tile<S: Simd, const R: usize, const W: usize>(s: &Strip, i: usize) {
+unsafe fn tile<T: Copy, S: Lanes<T>, const R: usize, const W: usize>(s: &Strip<T>, i: usize) {
     // Tiles of more sums than registers are never asked for, and need not be compiled.
     if R * W > S::ROWS * 3 {
         return;
@@ -61,7 +62,7 @@ unsafe fn tile<S: Simd, const R: usize, const W: usize>(s: &Strip, i: usize) {
 
 /// All rows, in tiles of as equal heights as can be.
 #[inline(always)]
-unsafe fn strip_of<S: Simd, const W: usize>(s: &Strip) {
+unsafe fn strip_of<T: Copy, S: Lanes<T>, const W: usize>(s: &Strip<T>) {
     let most = (S::ROWS * 3 / W).min(12);
     let tiles = s.rows.div_ceil(most);
     let mut i = 0;
@@ -70,18 +71,18 @@ unsafe fn strip_of<S: Simd, const W: usize>(s: &Strip) {
         // SAFETY: the caller's promise.
         unsafe {
             match rows {
-                1 => tile::<S, 1, W>(s, i),
-                2 => tile::<S, 2, W>(s, i),
-                3 => tile::<S, 3, W>(s, i),
-                4 => tile::<S, 4, W>(s, i),
-                5 => tile::<S, 5, W>(s, i),
-                6 => tile::<S, 6, W>(s, i),
-                7 => tile::<S, 7, W>(s, i),
-                8 => tile::<S, 8, W>(s, i),
-                9 => tile::<S, 9, W>(s, i),
-                10 => tile::<S, 10, W>(s, i),
-                11 => tile::<S, 11, W>(s, i),
-                _ => tile::<S, 12, W>(s, i),
+                1 => tile::<T, S, 1, W>(s, i),
+                2 => tile::<T, S, 2, W>(s, i),
+                3 => tile::<T, S, 3, W>(s, i),
+                4 => tile::<T, S, 4, W>(s, i),
+                5 => tile::<T, S, 5, W>(s, i),
+                6 => tile::<T, S, 6, W>(s, i),
+                7 => tile::<T, S, 7, W>(s, i),
+                8 => tile::<T, S, 8, W>(s, i),
+                9 => tile::<T, S, 9, W>(s, i),
+                10 => tile::<T, S, 10, W>(s, i),
+                11 => tile::<T, S, 11, W>(s, i),
+                _ => tile::<T, S, 12, W>(s, i),
             }
         }
         i += rows;
@@ -89,15 +90,25 @@ unsafe fn strip_of<S: Simd, const W: usize>(s: &Strip) {
 }
 
 #[inline(always)]
-unsafe fn strip_body<S: Simd>(s: &Strip) {
+unsafe fn any_strip<T: Copy, S: Lanes<T>>(s: &Strip<T>) {
     // SAFETY: the caller's promise.
     unsafe {
         match s.columns.div_ceil(S::LANES) {
-            1 => strip_of::<S, 1>(s),
-            2 => strip_of::<S, 2>(s),
-            _ => strip_of::<S, 3>(s),
+            1 => strip_of::<T, S, 1>(s),
+            2 => strip_of::<T, S, 2>(s),
+            _ => strip_of::<T, S, 3>(s),
         }
     }
+}
+#[inline(always)]
+unsafe fn strip_body<S: Lanes<f32>>(s: &Strip) {
+    // SAFETY: the caller's promise.
+    unsafe { any_strip::<f32, S>(s) }
+}
+#[inline(always)]
+unsafe fn strip64_body<S: Lanes<f64>>(s: &Strip<f64>) {
+    // SAFETY: the caller's promise.
+    unsafe { any_strip::<f64, S>(s) }
 }
 dispatch! {
     /// Multiplies a strip of at most three vectors of columns. Every element of `C` is one sum over
@@ -109,19 +120,20 @@ dispatch! {
     /// written by this thread alone.
     pub(crate) unsafe fn strip = strip_body(s: &Strip)
 }
+dispatch!(unsafe fn strip64 = strip64_body(s: &Strip<f64>));
 
 /// A panel of `B`: `depth` rows of up to three vectors, and where it lies.
 #[derive(Clone, Copy)]
-pub(crate) struct Panel {
+pub(crate) struct Panel<T = f32> {
     pub depth: usize,
     pub columns: usize,
-    pub b: *const f32,
+    pub b: *const T,
     /// Steps along the sum and along the columns.
     pub steps: (usize, usize),
 }
 
 #[inline(always)]
-unsafe fn pack_body<S: Simd>(p: &Panel, to: *mut f32, row: usize) {
+unsafe fn any_pack<T: Copy + Default, S: Lanes<T>>(p: &Panel<T>, to: *mut T, row: usize) {
     let vectors = p.columns.div_ceil(S::LANES);
     let last = p.columns - (vectors - 1) * S::LANES;
     // SAFETY: the caller gives a panel inside `B` and room for whole vectors of each row.
@@ -147,7 +159,7 @@ unsafe fn pack_body<S: Simd>(p: &Panel, to: *mut f32, row: usize) {
                     continue;
                 }
                 // A block with an edge, by way of a whole one.
-                let mut block = [[0.0f32; 16]; 32];
+                let mut block = [[T::default(); 16]; 32];
                 for (j, line) in block.iter_mut().enumerate().take(count) {
                     if p.steps.0 == 1 {
                         S::store(line.as_mut_ptr(), S::load_first(from.add(j * p.steps.1), deep));
@@ -166,6 +178,16 @@ unsafe fn pack_body<S: Simd>(p: &Panel, to: *mut f32, row: usize) {
         }
     }
 }
+#[inline(always)]
+unsafe fn pack_body<S: Lanes<f32>>(p: &Panel, to: *mut f32, row: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { any_pack::<f32, S>(p, to, row) }
+}
+#[inline(always)]
+unsafe fn pack64_body<S: Lanes<f64>>(p: &Panel<f64>, to: *mut f64, row: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { any_pack::<f64, S>(p, to, row) }
+}
 dispatch! {
     /// Copies a panel to rows of whole vectors, `row` apart, with zeros beyond its columns.
     ///
@@ -173,4 +195,43 @@ dispatch! {
     ///
     /// The panel's elements may be read, and there is room at `to`.
     pub(crate) unsafe fn pack_panel = pack_body(p: &Panel, to: *mut f32, row: usize)
+}
+dispatch!(unsafe fn pack64 = pack64_body(p: &Panel<f64>, to: *mut f64, row: usize));
+
+/// Numbers that panels are made of.
+pub(super) trait Tiled: Copy + Send {
+    /// Numbers in a vector.
+    fn lanes(isa: Isa) -> usize;
+    /// [`strip`].
+    unsafe fn strip(isa: Isa, s: &Strip<Self>);
+    /// [`pack_panel`].
+    unsafe fn pack(isa: Isa, p: &Panel<Self>, to: *mut Self, row: usize);
+}
+
+impl Tiled for f32 {
+    fn lanes(isa: Isa) -> usize {
+        isa.lanes()
+    }
+    unsafe fn strip(isa: Isa, s: &Strip) {
+        // SAFETY: the caller's promise.
+        unsafe { strip(isa, s) }
+    }
+    unsafe fn pack(isa: Isa, p: &Panel, to: *mut f32, row: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { pack_panel(isa, p, to, row) }
+    }
+}
+
+impl Tiled for f64 {
+    fn lanes(isa: Isa) -> usize {
+        isa.lanes() / 2
+    }
+    unsafe fn strip(isa: Isa, s: &Strip<f64>) {
+        // SAFETY: the caller's promise.
+        unsafe { strip64(isa, s) }
+    }
+    unsafe fn pack(isa: Isa, p: &Panel<f64>, to: *mut f64, row: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { pack64(isa, p, to, row) }
+    }
 }

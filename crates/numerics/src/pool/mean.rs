@@ -1,6 +1,7 @@
 //! Means of bins over two axes, and their gradients: rows are summed up first, whole vectors at a
 //! time, then the columns of their sums.
 
+use super::steps::every;
 use super::{Bins, for_planes};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
@@ -59,7 +60,7 @@ impl MeanPool {
     }
 }
 
-/// Numbers behind a row that vectors may read or write.
+/// Numbers behind a row that vectors may read or write: four of the widest.
 const SLACK: usize = 64;
 
 /// The mean of each bin of each plane.
@@ -185,7 +186,7 @@ unsafe fn forward_body<S: Simd>(p: &MeanPool, counts: &[f32], x: &[f32], sums: &
                         sum,
                         match w.stride {
                             1 => S::load(from),
-                            2 => S::evens(S::load(from), S::load(from.add(S::LANES))),
+                            stride @ 2..=4 => every::<S>(from, stride),
                             stride => S::load_apart(from, stride, n),
                         },
                     );

@@ -1,7 +1,7 @@
 //! Where the maxima of a row of windows are.
 
 use super::framed::Seen;
-use super::{Pool, later, read};
+use super::{Pool, largest, later, read};
 use crate::scratch;
 use crate::simd::{Simd, dispatch};
 
@@ -23,6 +23,10 @@ pub(super) fn decode(bits: f32) -> Option<usize> {
 #[inline(always)]
 pub(super) unsafe fn by_columns<S: Simd>(p: &Pool, x: &[f32], oh: usize, mut f: impl FnMut(usize, Option<usize>)) {
     let [h, w] = &p.windows;
+    // SAFETY: the caller's promise.
+    if let Some(at) = unsafe { largest::place::<S>(p, x, oh) } {
+        return f(0, Some(at));
+    }
     let (n, rows) = (w.n(), h.inside(oh));
     if rows.is_empty() || x.len() >= MOST {
         return (0..w.out()).for_each(|ow| f(ow, p.find(x, oh, ow)));

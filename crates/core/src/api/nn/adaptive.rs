@@ -17,7 +17,7 @@ macro_rules! adaptive_methods {
             #[track_caller]
             pub fn $max(&self, size: impl Into<Sizes>) -> Result<Tensor> {
                 let (op, size) = (stringify!($max), size.into());
-                match binned(op, $d, self, &size)? {
+                match binned(op, $d, self, &size, false)? {
                     Some(b) => Ok(max_of_bins(&b.flat, &b.bins).reshape_to(&b.shape)),
                     None => Ok(adaptive_max(op, $d, self, &size)?.0),
                 }
@@ -107,16 +107,17 @@ struct Binned {
     shape: Shape,
 }
 
-/// The bins for the CPU's own kernels, where they are the way: one bin of all is a sum like any other.
+/// The bins for the CPU's own kernels, where they are the way: the `sum` of one bin of all is one like any other. Its
+/// maximum is not, whose gradient goes to one of equal elements.
 #[track_caller]
-fn binned(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Option<Binned>> {
+fn binned(op: &str, d: usize, x: &Tensor, size: &Sizes, sum: bool) -> Result<Option<Binned>> {
     check_spatial(op, x, d)?;
     let outs = size.spread_positive(op, "output_size", d)?;
     let flat = joined(x, d);
     let spatial = &flat.dims()[1..];
     let small =
         spatial.iter().zip(&outs).all(|(n, out)| n.checked_mul(out + 1).is_some_and(|p| p <= isize::MAX as usize / 16));
-    if !has_kernels(x) || !small || outs.iter().all(|&out| out == 1) {
+    if !has_kernels(x) || !small || (sum && outs.iter().all(|&out| out == 1)) {
         return Ok(None);
     }
     let part = |(&n, &out): (&usize, &usize)| {
@@ -193,7 +194,7 @@ fn adaptive_avg(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Tensor> 
     if !x.dtype().is_float() {
         return Err(Error::dtype(op, &[x.dtype()], format!("takes floats, not {}", x.dtype())).operand(x));
     }
-    if let Some(b) = binned(op, d, x, size)? {
+    if let Some(b) = binned(op, d, x, size, true)? {
         return Ok(mean_of_bins(&b.flat, &b.bins, Divisor::Inside).reshape_to(&b.shape));
     }
     let seen = see(op, d, x, size)?;

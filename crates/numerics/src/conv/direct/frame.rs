@@ -59,6 +59,13 @@ impl Blocks {
         Blocks { images, output, size: [1, output[1].div_ceil(parts), output[2]] }
     }
 
+    /// Parts of one row, of about as many columns and whole vectors.
+    pub fn of_columns(images: usize, output: [usize; 3], columns: usize, lanes: usize) -> Blocks {
+        let parts = output[2].div_ceil(columns.max(1)).max(1);
+        let columns = output[2].div_ceil(parts).next_multiple_of(lanes).min(output[2]);
+        Blocks { images, output, size: [1, 1, columns] }
+    }
+
     /// How many there are along images, depth, rows and columns.
     fn counts(&self) -> [usize; 4] {
         let [_, height, width] = self.output;

@@ -16,6 +16,9 @@ use crate::tasks::for_tasks;
 /// Numbers of a padded part of an image.
 const PART: usize = 1 << 15;
 
+/// Positions of a row that are taken together, at most.
+const LONG: usize = 512;
+
 /// Multiplications that make a task.
 const WORK: usize = 1 << 17;
 
@@ -62,8 +65,8 @@ impl Layout {
 }
 
 impl Job<'_> {
-    /// How the outputs would lie.
-    pub(super) fn layout(&self, isa: Isa) -> Layout {
+    /// How the outputs would lie; `cut` says whether a block may be a part of a row.
+    pub(super) fn layout(&self, isa: Isa, cut: bool) -> Layout {
         let (g, lanes) = (self.geometry, isa.lanes());
         let [_, sh, sw] = g.params.stride;
         // A plane's width in a padded part, of which there are `sh * sw` of a channel.
@@ -74,9 +77,16 @@ impl Job<'_> {
         // At least 8 blocks where the work allows.
         let wanted = 8usize.div_ceil(self.images * self.groups).min((g.outputs() / 128).max(1));
         let rows = rows.min(g.output[1].div_ceil(wanted));
-        let blocks = Blocks::of_rows(self.images, g.output, rows);
+        let mut blocks = Blocks::of_rows(self.images, g.output, rows);
         let rows = blocks.size[1];
-        let count = |flat| Layout::row_vectors(rows, g.output[2], padded, lanes, flat);
+        if rows == 1 && cut {
+            // Sequences: parts of a row, of which the sums of some channels stay in the first cache.
+            let few = 8usize.div_ceil(self.groups * blocks.count()).min((g.output[2] / 128).max(1));
+            blocks = Blocks::of_columns(self.images, g.output, g.output[2].div_ceil(few).min(LONG), lanes);
+        }
+        let width = blocks.size[2];
+        let padded = padded - g.output[2] + width;
+        let count = |flat| Layout::row_vectors(rows, width, padded, lanes, flat);
         let flat = count(true) < count(false);
         Layout { blocks, flat, vectors: count(flat) }
     }

@@ -45,7 +45,7 @@ impl Job<'_> {
     fn by_residues(&self, isa: Isa, down: &Axis, across: &Axis, kernel: usize) {
         let (Sink::Planes { y: dx, .. } | Sink::Spread { y: dx, .. }) = &self.sink;
         let (g, lanes) = (self.geometry, isa.lanes());
-        let layout = self.layout(isa);
+        let layout = self.layout(isa, false);
         let blocks = &layout.blocks;
         let phases = Phases::new(g, blocks, self.channels);
         let vectors = layout.places(phases.width, lanes);

@@ -197,30 +197,48 @@ pub(in super::super) struct Weights<'a> {
     pub flip: bool,
 }
 
-/// `G g Gt` of row `r`: point `p` of inner index `k < depth` to `out[p * point + k]`, and up to
-/// [`SLACK`] numbers more.
+/// `G g Gt` of some rows: point `p` of inner index `k < depth` of the `r`-th of them to `out[p * point + r * pitch + k]`, and up
+/// to [`SLACK`] numbers more. Rows are neighbours in memory where the kernels are those of a gradient: all are done with
+/// some inner indices before the next.
 #[inline(always)]
-unsafe fn weights_body<S: Simd>(w: &Weights<'_>, r: usize, depth: usize, out: *mut f32, point: usize) {
+unsafe fn weights_body<S: Simd>(
+    w: &Weights<'_>,
+    rows: std::ops::Range<usize>,
+    depth: usize,
+    out: *mut f32,
+    pitch: usize,
+    point: usize,
+) {
     // SAFETY: the caller gives weights of these sizes and room for all points.
     unsafe {
-        let mut taps = [0.0f32; 9 * SLACK];
+        let mut taps = [0.0f32; 16 * SLACK];
         for k in (0..depth).step_by(S::LANES) {
-            for lane in 0..S::LANES.min(depth - k) {
-                let from = w.data.as_ptr().add(r * w.row + (k + lane) * w.inner);
-                for i in 0..9 {
-                    taps[i * S::LANES + lane] = *from.add(if w.flip { 8 - i } else { i });
+            for r in rows.clone() {
+                let at = r * w.row + k * w.inner;
+                let lanes = S::LANES.min(depth - k);
+                if S::LANES == 16 && lanes == 16 && at + 15 * w.inner + 16 <= w.data.len() {
+                    // What follows a kernel's nine numbers comes along.
+                    S::transpose(w.data.as_ptr().add(at), w.inner, taps.as_mut_ptr(), S::LANES);
+                } else {
+                    for lane in 0..lanes {
+                        let from = w.data.as_ptr().add(at + lane * w.inner);
+                        (0..9).for_each(|i| taps[i * S::LANES + lane] = *from.add(i));
+                    }
                 }
-            }
-            let mut half = [[S::zero(); 3]; 6];
-            for j in 0..3 {
-                let g = std::array::from_fn(|i| S::load(taps.as_ptr().add((3 * i + j) * S::LANES)));
-                for (i, v) in transform::weight::<S>(g).into_iter().enumerate() {
-                    half[i][j] = v;
+                let mut half = [[S::zero(); 3]; 6];
+                for j in 0..3 {
+                    let g = std::array::from_fn(|i| {
+                        let tap = 3 * i + j;
+                        S::load(taps.as_ptr().add(if w.flip { 8 - tap } else { tap } * S::LANES))
+                    });
+                    for (i, v) in transform::weight::<S>(g).into_iter().enumerate() {
+                        half[i][j] = v;
+                    }
                 }
-            }
-            for (i, row) in half.into_iter().enumerate() {
-                for (j, v) in transform::weight::<S>(row).into_iter().enumerate() {
-                    S::store(out.add((6 * i + j) * point + k), v);
+                for (i, row) in half.into_iter().enumerate() {
+                    for (j, v) in transform::weight::<S>(row).into_iter().enumerate() {
+                        S::store(out.add((6 * i + j) * point + (r - rows.start) * pitch + k), v);
+                    }
                 }
             }
         }
@@ -270,6 +288,6 @@ dispatch!(pub(super) unsafe fn input = input_body(run: &Run, plane: *const f32, 
 dispatch!(pub(super) unsafe fn output_grad = output_grad_body(run: &Run, plane: *const f32, scratch: *mut f32, out: *mut f32, point: usize));
 dispatch!(pub(super) unsafe fn output = output_body(tiles: usize, points: *const f32, point: usize, scratch: *mut f32));
 dispatch!(pub(super) unsafe fn write = write_body(run: &Run, from: *const f32, pitch: usize, e: &Epilogue<'_>, at: Place, out: *mut f32));
-dispatch!(pub(super) unsafe fn weights = weights_body(w: &Weights<'_>, r: usize, depth: usize, out: *mut f32, point: usize));
+dispatch!(pub(super) unsafe fn weights = weights_body(w: &Weights<'_>, rows: std::ops::Range<usize>, depth: usize, out: *mut f32, pitch: usize, point: usize));
 dispatch!(pub(super) unsafe fn weight_grad = weight_grad_body(depth: usize, points: *const f32, point: usize, out: *mut f32));
 dispatch!(pub(super) unsafe fn transpose = transpose_body(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize));

@@ -4,9 +4,11 @@ use crate::testing::{Random, bits, same_on_any_threads};
 /// A layout with rows or columns contiguous, or neither, and the numbers it needs.
 fn layout(r: &mut Random, m: usize, n: usize) -> (Layout, usize) {
     let (gap, offset) = (r.below(3), r.below(4));
-    let (rs, cs) = match r.below(5) {
+    let (rs, cs) = match r.below(6) {
         0 | 1 => (n + gap, 1),
         2 | 3 => (1, m + gap),
+        // A step that falls on few sets of a cache.
+        4 => (1, m.next_multiple_of(512)),
         _ => (2 * n + gap, 2),
     };
     let rows = if r.below(8) == 0 { 0 } else { rs };
@@ -15,17 +17,25 @@ fn layout(r: &mut Random, m: usize, n: usize) -> (Layout, usize) {
 
 #[test]
 fn products_of_all_layouts_on_all_vectors() {
-    let mut r = Random(31);
+    all_layouts(31, |x| x as f32, 1e-5);
+    all_layouts(33, |x| x, 1e-14);
+}
+
+fn all_layouts<T: Tiled + Into<f64> + PartialEq + std::fmt::Debug>(seed: u64, of: impl Fn(f64) -> T, tolerance: f64) {
+    let mut r = Random(seed);
+    let numbers = |r: &mut Random, n: usize| r.f64s(n).into_iter().map(&of).collect::<Vec<T>>();
     for isa in Isa::every().into_iter().filter(|&i| i != Isa::Base) {
         for case in 0..300 {
             let (m, n) = (1 + r.below(150), 1 + r.below(220));
             let k = if case % 20 == 0 { 1000 + r.below(700) } else { 1 + r.below(90) };
             let ((la, na), (lb, nb)) = (layout(&mut r, m, k), layout(&mut r, k, n));
-            let (a, b) = (r.f32s(na), r.f32s(nb));
+            let (a, b) = (numbers(&mut r, na), numbers(&mut r, nb));
             let row = n + r.below(3);
-            let before = r.f32s(m * row);
+            let before = numbers(&mut r, m * row);
             let mut c = before.clone();
-            let side = |data, l: Layout| Strided { data, offset: l.offset, rs: l.rs, cs: l.cs };
+            fn side<T>(data: &[T], l: Layout) -> Strided<'_, T> {
+                Strided { data, offset: l.offset, rs: l.rs, cs: l.cs }
+            }
             let d = Dims::new(m, n, k);
             let mut p = Blocked::new(d, side(&a, la), side(&b, lb), c.as_mut_ptr(), Layout::row_major(row)).unwrap();
             p.isa = isa;
@@ -44,10 +54,10 @@ fn products_of_all_layouts_on_all_vectors() {
                     assert_eq!(c, before, "outside of the output");
                     continue;
                 }
-                let dot = |p| f64::from(a[la.position(i, p)]) * f64::from(b[lb.position(p, j)]);
+                let dot = |p| a[la.position(i, p)].into() * b[lb.position(p, j)].into();
                 let expected: f64 = (0..k).map(dot).sum();
                 assert!(
-                    (f64::from(c) - expected).abs() < 1e-5 * (k as f64 + 8.0),
+                    (c.into() - expected).abs() < tolerance * (k as f64 + 8.0),
                     "{isa:?} {d:?} {la:?} {lb:?} at {i} {j}"
                 );
             }

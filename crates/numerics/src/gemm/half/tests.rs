@@ -63,9 +63,16 @@ proptest! {
 
 #[test]
 fn sizes_beyond_a_block() {
-    for (m, n, k) in
-        [(9, 500, 2100), (130, 50, 4097), (1, 600, 3000), (700, 3, 70), (4, 300, 33), (65, 961, 5), (70, 512, 128)]
-    {
+    for (m, n, k) in [
+        (9, 500, 2100),
+        (130, 50, 4097),
+        (1, 600, 3000),
+        (700, 3, 70),
+        (4, 300, 33),
+        (65, 961, 5),
+        (70, 512, 128),
+        (1030, 20, 2101),
+    ] {
         for turned in [[false; 3], [false, true, false], [true, false, false], [true, true, true]] {
             check::<bf16>(Dims::new(m, n, k), turned, 0, 7);
             check::<bf16>(Dims::new(m, n, k), turned, 1, 7);
