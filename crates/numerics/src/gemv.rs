@@ -72,8 +72,9 @@ pub(crate) unsafe fn short_rows(
 ) -> bool {
     let isa = Isa::detect();
     // Not worth it, or lines of the long operand that would be read in small pieces.
-    let large = n.saturating_mul(k) >= 1 << 16 || m == 1;
     let dots = long.rs == 1 && long.cs >= k as isize;
+    // Dot products of long rows pay earlier: panels would have to turn them.
+    let large = n.saturating_mul(k) >= 1 << 16 || m == 1 || dots && k >= 512 && n * k >= 1 << 13;
     let sums = long.cs == 1 && long.rs >= n as isize && n >= 64 && m <= SUMS;
     if m > SHORT || m == 0 || n == 0 || k == 0 || !large || !(dots || sums) {
         return false;
