@@ -1,7 +1,11 @@
 //! Cumulative operations across rows: `inner` lanes side by side in memory.
 
 use super::Carry;
-use crate::{element::Num, lanes::Lanes, tasks::for_items};
+use crate::{
+    element::Num,
+    lanes::Lanes,
+    tasks::{Shared, for_tasks},
+};
 
 /// Elements of 16 bits that are widened at once, at least where rows are shorter.
 const BLOCK: usize = 2048;
@@ -110,8 +114,8 @@ pub(super) fn columns_in_blocks<T: Num, C: Carry<E = T::Acc>>(
     }
 }
 
-/// Runs `some` over parts of the columns on several threads: it gets the rows of each, one after the other, and where they
-/// begin. False if blocks are enough for all threads, or columns too few.
+/// Runs `some` over parts of the columns on several threads: it gets the rows of each, one after the other, and their
+/// width. False if blocks are enough for all threads, or columns too few.
 pub(super) fn by_parts<T: Sync, U: Send>(
     l: Lanes,
     x: &[T],
@@ -123,17 +127,21 @@ pub(super) fn by_parts<T: Sync, U: Send>(
     if l.len() < crate::lanes::PARALLEL_WORK || l.outer >= threads || parts < 2 {
         return false;
     }
-    // Whole cache lines.
-    let part = l.inner.div_ceil(parts).next_multiple_of(PART);
-    for (x, out) in x.chunks_exact(l.n * l.inner).zip(out.chunks_exact_mut(l.n * l.inner)) {
-        let mut rows: Vec<Vec<(&[T], &mut [U])>> =
-            (0..l.inner.div_ceil(part)).map(|_| Vec::with_capacity(l.n)).collect();
-        for (x, out) in x.chunks_exact(l.inner).zip(out.chunks_exact_mut(l.inner)) {
-            x.chunks(part).zip(out.chunks_mut(part)).zip(&mut rows).for_each(|(pair, rows)| rows.push(pair));
-        }
-        for_items(rows, |_, rows| {
-            let width = rows.first().map_or(0, |r| r.0.len());
-            some(&mut rows.into_iter(), width);
+    // Whole cache lines, about.
+    let part = l.inner.div_ceil(parts).next_multiple_of(PART / 4);
+    let block = l.n * l.inner;
+    for (x, out) in x.chunks_exact(block).zip(out.chunks_exact_mut(block)) {
+        let out = Shared::new(out);
+        for_tasks(l.inner.div_ceil(part), true, |p| {
+            let from = p * part;
+            let width = part.min(l.inner - from);
+            let mut rows = (0..l.n).map(|r| {
+                let at = r * l.inner + from;
+                // SAFETY: columns `from` to `from + width` of a row of what is borrowed exclusively; other tasks have
+                // other columns.
+                (&x[at..][..width], unsafe { std::slice::from_raw_parts_mut(out.ptr().add(at), width) })
+            });
+            some(&mut rows, width);
         });
     }
     true

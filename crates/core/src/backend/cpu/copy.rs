@@ -52,8 +52,8 @@ impl Transposition {
         (from, src): (usize, &Access),
         (to, dst): (usize, &Access),
     ) -> Option<Transposition> {
-        let along = |s: &[isize]| (0..map.len()).find(|&d| s[d] == 1 && map[d] >= 8);
-        let (r, c) = (along(&src.strides)?, along(&dst.strides)?);
+        let along = |s: &[isize], least: usize| (0..map.len()).find(|&d| s[d] == 1 && map[d] >= least);
+        let (r, c) = (along(&src.strides, 8)?, along(&dst.strides, 4)?);
         // The same element all along the target's axis is filled in, not turned.
         if r == c || src.strides[c] == 0 {
             return None;
