@@ -72,7 +72,7 @@ impl Tensor {
         }
         let at = flat.median_at(name, 0, skip_nan)?;
         let (value, _) = flat.detach().taken(name, 0, &at, false)?;
-        if !self.dtype().is_float() || !(is_grad_enabled() && self.requires_grad()) {
+        if !(self.dtype().is_float() && is_grad_enabled() && self.requires_grad()) {
             return Ok(value);
         }
         // The maximum of what equals it is the same number, and spreads its gradient over all of them.

@@ -15,7 +15,7 @@ use super::{
     nest, tiles,
     whole::{Functions, Made, Over},
 };
-use crate::kernel::{InstKind, Kernel, Level, Val, along_memory, collapse, many_lines, turned, unrolled};
+use crate::kernel::{Inst, InstKind, Kernel, Level, Val, along_memory, collapse, many_lines, turned, unrolled};
 
 /// Along a last axis of at least this extent a block is a part of one line; below, it is several lines.
 const LONG_LINE: usize = 512;
@@ -27,6 +27,12 @@ const FUNCTION_LINE: usize = 8;
 const WHOLE_LINE: usize = 4096;
 /// where there are at least so many.
 const WHOLE_LINES: usize = 16;
+/// Parts of a line of outputs that is cut for threads.
+const CUTS: usize = 4;
+/// Outputs that they are multiples of: two cache lines of f32.
+const LEAST_CUT: usize = 32;
+/// Sums of fewer bytes are not worth handing over in parts.
+const CUT_BYTES: u64 = 544 << 10;
 /// How the loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -108,6 +114,14 @@ pub struct Program {
     pub transposition: Option<super::copy::Transposition>,
 }
 
+/// Whether a reduction across memory has too few chunks to share out evenly (of 600 reduce points 512 are one), so that threads
+/// had better take parts of the outputs. Where elements are written as well, whole lines are faster.
+fn wants_cut(k: &Kernel) -> bool {
+    let writes = |i: &Inst| i.level == Level::Elem && matches!(i.kind, InstKind::Store { .. });
+    let few = k.cols() > 1 && 2 * k.cols() < 3 * k.order.chunk;
+    few && !k.insts.iter().any(writes) && k.bytes() >= CUT_BYTES
+}
+
 impl Program {
     /// Units of work: blocks of map points that stay within the last axis, or rows.
     pub fn units(&self) -> usize {
@@ -171,7 +185,8 @@ impl Program {
             // A function has no registers in memory, and would leave the end of every line to calls.
             return Program::with(program.kernel, LONG_LINE, true);
         }
-        if program.by_points() && program.cols > program.kernel.order.chunk && program.unit < program.inner {
+        let chunks = program.cols > program.kernel.order.chunk && !wants_cut(&program.kernel);
+        if program.by_points() && chunks && program.unit < program.inner {
             // Threads then take chunks of whole rows, which lie one after the other.
             return Program::with(program.kernel, LONG_LINE, true);
         }
@@ -312,13 +327,15 @@ impl Program {
             Blocks::Along | Blocks::Across => unit,
         }
         .min(inner);
+        let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
+        let cut = style == Style::Columns && rows == inner && !whole && !tiles && wants_cut(&kernel);
+        let unit = if cut { unit.min(inner.div_ceil(CUTS).next_multiple_of(LEAST_CUT)) } else { unit };
         let block = unit.next_multiple_of(16);
         let block = if style == Style::Rows && blocks != Blocks::Along { unit } else { block };
         let unit = if style == Style::Rows { 1 } else { unit };
         // Loops read one vector of what is the same all along, and the way to lane zero is shorter than 64.
         let width_of = (0..n).map(|v| if called[v] { block } else { block.min(64) }).collect();
         let (slot, scratch) = registers(&kernel, &passes, &cached, (&own, &tiled), &in_memory, cols, block);
-        let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
         let transposition = super::copy::Transposition::of(&kernel);
         let reseek =
             blocks == Blocks::Across || passes.iter().flat_map(|p| &p.calls).any(|m| matches!(m, Micro::Other(_)));

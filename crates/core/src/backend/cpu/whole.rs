@@ -102,6 +102,8 @@ pub struct Functions {
     pub chunks: Vec<Option<Whole>>,
     /// For groups of reduce points of each pass.
     pub points: Vec<Option<Whole>>,
+    /// The same for the last block of a line, where it is shorter.
+    pub rest: Vec<Option<Whole>>,
     /// The same for several chunks at once.
     pub abreast: Vec<Option<Whole>>,
 }
@@ -153,11 +155,14 @@ impl Functions {
                 out.units = make(0, 1, over, m.unit);
             }
             Style::Columns if cols > 1 && order.lanes == 1 && m.k.reduce.len() == 1 => {
-                let one = |s: usize| {
+                let one = |s: usize, n: usize| {
                     let groups = groups(cols, order.chunk);
-                    groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g, 1), m.unit).filter(|w| w.light()))
+                    groups.into_iter().find_map(|g| make(s, s + 1, Over::Points(g, 1), n).filter(|w| w.light()))
                 };
-                out.points = (0..count).map(one).collect();
+                out.points = (0..count).map(|s| one(s, m.unit)).collect();
+                if let rest @ 1.. = m.inner % m.unit {
+                    out.rest = (0..count).map(|s| one(s, rest)).collect();
+                }
                 if m.unit <= NARROW && order.chunk.is_multiple_of(GROUP) {
                     let many = |s: usize| {
                         let abreast = ABREAST.into_iter().filter(|&a| cols >= a * order.chunk);
@@ -232,9 +237,10 @@ impl Task<'_> {
     /// As [`super::exec::run`]; `per` words of accumulators stand ready for each reduction.
     pub(super) unsafe fn whole_points(&mut self, s: usize, n: usize, from: usize, to: usize, per: usize) -> usize {
         let p = self.p;
-        let Some(Some(w)) = p.functions.points.get(s) else { return 0 };
+        let made = [&p.functions.points, &p.functions.rest];
+        let Some(w) = made.into_iter().find_map(|f| f.get(s)?.as_ref().filter(|w| w.n == n)) else { return 0 };
         let Over::Points(group, _) = w.over else { return 0 };
-        let count = if n == w.n && self.takes(w) { (to - from) / group } else { 0 };
+        let count = if self.takes(w) { (to - from) / group } else { 0 };
         if count > 0 {
             let along = |to: &Cursor| from as isize * to.strides.get(p.kernel.map.len()).copied().unwrap_or(0);
             // SAFETY: the caller's promise; the accumulators were cleared for `n` points.
