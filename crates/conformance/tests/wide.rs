@@ -86,7 +86,7 @@ fn rows() -> Result<()> {
 /// threads take chunks of rows.
 #[test]
 fn columns_of_any_form() -> Result<()> {
-    const FORMS: [(usize, usize); 12] = [
+    const FORMS: [(usize, usize); 13] = [
         (2, 5000),
         (3, 1000),
         (8, 333),

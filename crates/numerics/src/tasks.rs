@@ -52,8 +52,8 @@ pub fn for_tasks(count: usize, parallel: bool, task: impl Fn(usize) + Sync + Sen
     }
 }
 
-/// The same on several threads. It does not depend on what a task is, so that it is compiled once: a third of the code of all
-/// crates here was rayon's, once a loop.
+/// The same on several threads. It does not depend on what a task is, so that it is compiled once: a third of the
+/// core's code was rayon's, once a loop.
 fn shared_out(threads: usize, count: usize, task: &(dyn Fn(usize) + Sync)) {
     if !team::run(threads, count, task) {
         // Another thread's work is under way.
