@@ -137,7 +137,8 @@ fn every_way<T: Num>(l: Lanes, x: &[T]) {
 fn every_shape_and_type_goes_its_way() {
     let rows =
         [(70, 3), (150, 7), (130, 10), (133, 31), (131, 65), (129, 100), (3, 3000), (7, 1500), (20, 1100), (1, 5)];
-    let columns = [(1, 5, 700), (2, 40, 1000), (1, 300, 10), (3, 50, 33), (40, 6, 2), (1, 900, 3), (1, 2, 70_000)];
+    let columns =
+        [(1, 5, 700), (2, 40, 1000), (1, 300, 10), (3, 50, 33), (40, 6, 2), (1, 900, 3), (1, 2, 70_000), (1, 9, 9001)];
     let rows = rows.map(|(outer, n)| Lanes { outer, n, inner: 1 });
     for l in rows.into_iter().chain(columns.map(|(outer, n, inner)| Lanes { outer, n, inner })) {
         let mut x = Random(l.len() as u64).f32s(l.len());
