@@ -65,9 +65,7 @@ impl Side {
     }
 
     fn median(&self) -> f64 {
-        let mut ms = self.ms.clone();
-        ms.sort_by(f64::total_cmp);
-        ms[ms.len() / 2]
+        crate::median(self.ms.clone())
     }
 }
 

@@ -22,6 +22,13 @@ mod training;
 
 use std::time::Instant;
 
+/// The middle of some times; of an even number of them, halfway between the two in the middle.
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let n = times.len();
+    (times[(n - 1) / 2] + times[n / 2]) / 2.0
+}
+
 /// Times one workload under the rules above.
 pub struct Bench {
     names: Vec<String>,
@@ -60,10 +67,8 @@ impl Bench {
             f();
             times.push(t.elapsed().as_secs_f64() * 1e3);
         }
-        times.sort_by(f64::total_cmp);
-        let n = times.len();
-        let median = if n % 2 == 1 { times[n / 2] } else { (times[n / 2 - 1] + times[n / 2]) / 2.0 };
-        let min = times[0];
+        let (n, min) = (times.len(), times.iter().copied().fold(f64::INFINITY, f64::min));
+        let median = median(times);
         let peak = against::peak_kb();
         println!(
             r#"{{"peer": "gradus", "work": "{name}", "ms": {median:.5}, "min_ms": {min:.5}, "iters": {n}, "peak_kb": {peak}}}"#

@@ -64,11 +64,7 @@ impl Gpu {
             host.push(start.elapsed().as_secs_f64() * 1e3);
             times.push(timer.stop()?);
         }
-        let median = |mut t: Vec<f64>| {
-            t.sort_by(f64::total_cmp);
-            (t[(runs - 1) / 2] + t[runs / 2]) / 2.0
-        };
-        Ok((median(times), median(host)))
+        Ok((crate::median(times), crate::median(host)))
     }
 
     /// The same of a training step, which is compiled.

@@ -42,8 +42,7 @@ impl Sweep {
         while times.len() < 5 || (times.len() < 200 && start.elapsed().as_secs_f64() < 0.06) {
             times.push(run()?);
         }
-        times.sort_by(f64::total_cmp);
-        println!("{name} {:.5}", times[times.len() / 2]);
+        println!("{name} {:.5}", crate::median(times));
         Ok(())
     }
 
@@ -101,16 +100,12 @@ pub fn against(names: &[String], rounds: usize) -> std::result::Result<(), Strin
             }
         }
     }
-    let median = |v: &[f64]| {
-        let mut v = v.to_vec();
-        v.sort_by(f64::total_cmp);
-        v.get(v.len() / 2).copied()
-    };
     let mut rows: Vec<(f64, &str, f64, f64)> = vec![];
     for (name, [ours, theirs]) in &times {
-        let (Some(o), Some(t)) = (median(ours), median(theirs)) else {
+        if ours.is_empty() || theirs.is_empty() {
             return Err(format!("{name} was measured on one side only"));
-        };
+        }
+        let (o, t) = (crate::median(ours.clone()), crate::median(theirs.clone()));
         rows.push((t / o, name, t, o));
     }
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));

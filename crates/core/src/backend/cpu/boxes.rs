@@ -1,9 +1,9 @@
 //! Kernels with large operands that lie across, as in `x + y.t()` or `x.permute([2, 1, 0]) * 2`, box by box: a task turns what
 //! its box needs into memory that stays in its second cache, and what is left is one function of machine code.
 //!
-//! Turning all of an operand first ([`super::straight`]) is as fast where pages are large. Where they are not (below a
-//! virtual machine that is not ours to choose), it visits every page many times, and more pages than a processor
-//! remembers: 1000 x 1000 numbers plus their transpose took 0.2 ms in one process and 0.9 in the next. So they take 0.2 to 0.4.
+//! Turning all of an operand first ([`super::straight`]) is as fast in most processes, but visits every page many times: 1000 x 1000
+//! numbers plus their transpose took 0.2 ms in one process and 0.9 in the next, box by box 0.19 to 0.26 in each (docs/performance.md,
+//! with what is known of the reason).
 
 use super::{
     copy::Transposition,
@@ -25,7 +25,6 @@ const ROOM: usize = 256 << 10;
 const LARGE: usize = 1 << 20;
 /// Elements of a box along the axis that turned operands lie along, about. (64 and 256 were slower.)
 const WIDTH: usize = 128;
-
 /// Elements of a cache line.
 const LINE: usize = 16;
 
