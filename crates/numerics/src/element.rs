@@ -31,6 +31,10 @@ pub trait Num: Order {
     const ZERO: Self;
     /// The multiplicative identity.
     const ONE: Self;
+    /// The least value: minus infinity, where there is one.
+    const LOWEST: Self;
+    /// The greatest value: infinity, where there is one.
+    const HIGHEST: Self;
     /// `self + other`.
     fn add(self, other: Self) -> Self;
     /// `self * other`.
@@ -80,6 +84,8 @@ macro_rules! float {
             type Acc = $acc;
             const ZERO: Self = $zero;
             const ONE: Self = $one;
+            const LOWEST: Self = <$t>::NEG_INFINITY;
+            const HIGHEST: Self = <$t>::INFINITY;
             #[inline]
             fn add(self, other: Self) -> Self {
                 self + other
@@ -139,6 +145,8 @@ macro_rules! int {
             type Acc = $t;
             const ZERO: Self = 0;
             const ONE: Self = 1;
+            const LOWEST: Self = <$t>::MIN;
+            const HIGHEST: Self = <$t>::MAX;
             #[inline]
             fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -181,6 +189,8 @@ impl Num for bool {
     type Acc = bool;
     const ZERO: Self = false;
     const ONE: Self = true;
+    const LOWEST: Self = false;
+    const HIGHEST: Self = true;
     fn add(self, other: Self) -> Self {
         self | other
     }

@@ -119,26 +119,27 @@ fn scan<T: Num>(
     step: impl Fn(T::Acc, T::Acc) -> T::Acc + Sync,
     cheap: bool,
 ) {
-    let (each, wide) = (Widened::<T, _>(start, &step, cheap), Same(start, &step, cheap));
+    carried(l, x, out, &Widened::<T, _>(start, &step, cheap), &Same(start, &step, cheap));
+}
+
+/// The same, carried as `each` says, or as `wide` says where elements are widened in blocks.
+fn carried<T: Num>(l: Lanes, x: &[T], out: &mut [T], each: &impl Carry<E = T>, wide: &impl Carry<E = T::Acc>) {
     if l.inner == 1 {
         return for_runs(l, x, out, |x, out| {
-            if T::IN_BLOCKS { rows::rows_in_blocks(&wide, l.n, x, out) } else { rows::rows(&each, l.n, x, out) }
+            if T::IN_BLOCKS { rows::rows_in_blocks(wide, l.n, x, out) } else { rows::rows(each, l.n, x, out) }
         });
     }
-    let some = |x: &[T], out: &mut [T], acc: &mut [T::Acc]| {
-        let inner = acc.len();
+    let some = |rows: &mut dyn Iterator<Item = (&[T], &mut [T])>, width: usize| {
         if T::IN_BLOCKS {
-            columns::columns_in_blocks(&wide, inner, x, out, acc);
+            let mut acc = vec![wide.start(); width];
+            rows.for_each(|(x, out)| columns::columns_in_blocks(wide, width, x, out, &mut acc));
         } else {
-            columns::columns(&each, inner, x, out, acc);
+            let mut acc = vec![each.start(); width];
+            rows.for_each(|(x, out)| columns::columns(each, width, x, out, &mut acc));
         }
     };
-    let parts = columns::by_parts(l, x, out, |rows, width| {
-        let mut acc = vec![start; width];
-        rows.for_each(|(x, out)| some(x, out, &mut acc));
-    });
-    if !parts {
-        for_blocks(l, x, out, |x, out| some(x, out, &mut vec![start; l.inner]));
+    if !columns::by_parts(l, x, out, some) {
+        for_blocks(l, x, out, |x, out| some(&mut std::iter::once((x, out)), l.inner));
     }
 }
 
@@ -157,6 +158,35 @@ pub fn cumsum<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
 /// Cumulative product, carried as in [`cumsum`].
 pub fn cumprod<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
     scan(l, x, out, T::Acc::ONE, T::Acc::mul, true);
+}
+
+/// What stays of two where the larger one does; NaN takes over and, being compared false, stays.
+#[inline(always)]
+fn larger<E: Num>(old: E, new: E) -> E {
+    if new.is_nan() | (new >= old) { new } else { old }
+}
+
+/// The same for the smaller one.
+#[inline(always)]
+fn smaller<E: Num>(old: E, new: E) -> E {
+    if new.is_nan() | (new <= old) { new } else { old }
+}
+
+/// Cumulative maximum; NaN takes over.
+///
+/// ```
+/// use gradus_numerics::{Lanes, scan::running_max};
+/// let mut out = [0.0; 4];
+/// running_max(Lanes::rows(1, 4), &[1.0, 3.0, 2.0, 4.0], &mut out);
+/// assert_eq!(out, [1.0, 3.0, 3.0, 4.0]);
+/// ```
+pub fn running_max<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
+    carried(l, x, out, &Same(T::LOWEST, larger::<T>, true), &Same(T::Acc::LOWEST, larger::<T::Acc>, true));
+}
+
+/// Cumulative minimum; NaN takes over.
+pub fn running_min<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
+    carried(l, x, out, &Same(T::HIGHEST, smaller::<T>, true), &Same(T::Acc::HIGHEST, smaller::<T::Acc>, true));
 }
 
 /// Where the cumulative maximum was: the last position among equals, NaN above all.
@@ -178,8 +208,6 @@ pub fn cummin<T: Num>(l: Lanes, x: &[T], indices: &mut [i64]) {
 
 /// An accumulator with `log(exp(a) + exp(b))`.
 pub trait LogAddExp: Num {
-    /// Minus infinity.
-    const LOWEST: Self;
     /// `log(exp(self) + exp(other))`, without overflow.
     fn log_add_exp(self, other: Self) -> Self;
 }
@@ -187,7 +215,6 @@ pub trait LogAddExp: Num {
 macro_rules! log_add_exp {
     ($($t:ident)*) => {$(
         impl LogAddExp for $t {
-            const LOWEST: Self = $t::NEG_INFINITY;
             fn log_add_exp(self, other: Self) -> Self {
                 if $t::is_nan(self) || $t::is_nan(other) {
                     return $t::NAN;

@@ -121,7 +121,8 @@ impl Rule for AdamOptions {
         }
         // Both corrections are plain numbers: they change every step and never the plan.
         let (c1, c2) = (1.0 - b1.powi(slot.step()), 1.0 - b2.powi(slot.step()));
-        Ok(w - m * (lr / c1) / (v.sqrt() / c2.sqrt() + self.eps))
+        // A product, not a quotient: three slow operations an element would be one more than needed.
+        Ok(w - m * (lr / c1) / (v.sqrt() * (1.0 / c2.sqrt()) + self.eps))
     }
 }
 

@@ -199,6 +199,9 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
             ScanOp::Sum => one(scan_rules::reverse_cumsum(g, *axis)?),
             ScanOp::Prod => one(scan_rules::cumprod(*axis, g, &x[0])?),
             ScanOp::LogSumExp => one(scan_rules::logcumsumexp(*axis, g, y, &x[0])?),
+            // y = x[where it was]
+            ScanOp::Max => one(gather(*axis, g, &x[0], &x[0].cummax(*axis as i64)?.1)?),
+            ScanOp::Min => one(gather(*axis, g, &x[0], &x[0].cummin(*axis as i64)?.1)?),
             ScanOp::ArgMax | ScanOp::ArgMin => Err(no_gradient(y, ": positions are integers")),
         },
         HostOp::Scatter { axis, mode } => scatter(*axis as i64, *mode, g, y, x),

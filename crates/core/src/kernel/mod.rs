@@ -112,6 +112,26 @@ impl Order {
             _ => Order::ROWS,
         }
     }
+
+    /// The order for a kernel whose reduce space runs across memory. Where lines of outputs are wide and one pass does
+    /// all, chunks are few rows each, so that threads have several whole rows each: those that the thread before wrote.
+    /// Kernels of several passes keep long chunks: a strip of columns stays near from pass to pass.
+    pub fn across(k: &Kernel) -> Order {
+        /// Chunks that there should be; fewer than half as many are not worth their sums.
+        const CHUNKS: usize = 8;
+        /// Elements and rows that they have at least.
+        const LEAST: usize = 16 * 1024;
+        const LEAST_ROWS: usize = 32;
+        /// Rows that they are multiples of.
+        const GROUP: usize = 8;
+        let line = collapse(k).map.last().copied().unwrap_or(1);
+        let least = LEAST.div_ceil(line).max(LEAST_ROWS);
+        let chunk = k.cols().div_ceil(CHUNKS).max(least).next_multiple_of(GROUP);
+        if chunk > Order::COLUMNS.chunk || 2 * k.cols() < CHUNKS * chunk || k.passes() > 1 {
+            return Order::COLUMNS;
+        }
+        Order { chunk, ..Order::COLUMNS }
+    }
 }
 
 /// An instruction; its index is the value it defines.
@@ -218,6 +238,18 @@ impl Kernel {
                 std::iter::once(*value).chain(access.lookup.iter().map(|l| l.value)).collect()
             }
         }
+    }
+
+    /// How often its elements are gone through: reductions that need others, and stores that do, wait for them.
+    pub fn passes(&self) -> usize {
+        let mut pass = vec![0; self.insts.len()];
+        for (v, inst) in self.insts.iter().enumerate() {
+            let reduce = matches!(inst.kind, InstKind::Reduce(..)) as usize;
+            let of = |&o: &Val| pass[o];
+            pass[v] = self.operands(v).iter().map(of).max().unwrap_or(0) + reduce;
+        }
+        let elems = self.insts.iter().zip(&pass).filter(|(i, _)| i.level == Level::Elem);
+        elems.map(|(_, &p)| p + 1).max().unwrap_or(1)
     }
 
     /// Whether the chunks of a row are lines that lie apart from each other.

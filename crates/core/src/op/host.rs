@@ -151,6 +151,10 @@ pub enum ScanOp {
     Sum,
     /// Running product.
     Prod,
+    /// Running maximum.
+    Max,
+    /// Running minimum.
+    Min,
     /// Position of the running maximum (the last of equals).
     ArgMax,
     /// Position of the running minimum (the last of equals).
@@ -256,8 +260,10 @@ impl HostOp {
             HostOp::Scan { op, .. } => match op {
                 ScanOp::Sum => "cumsum",
                 ScanOp::Prod => "cumprod",
-                ScanOp::ArgMax => "cummax",
-                ScanOp::ArgMin => "cummin",
+                ScanOp::Max => "cummax",
+                ScanOp::Min => "cummin",
+                ScanOp::ArgMax => "argcummax",
+                ScanOp::ArgMin => "argcummin",
                 ScanOp::LogSumExp => "logcumsumexp",
             },
             HostOp::Argsort { .. } => "argsort",

@@ -94,9 +94,8 @@ pub fn generate(items: &[Item], fused: &Fused, within: &[Option<Within>], g: usi
     for &i in &group.items {
         c.item(i);
     }
-    if c.out.kernel.order == Order::ROWS {
-        c.out.kernel.order = Order::by_lines(&c.out.kernel);
-    }
+    let kernel = &c.out.kernel;
+    c.out.kernel.order = if kernel.order == Order::ROWS { Order::by_lines(kernel) } else { Order::across(kernel) };
     debug_assert_eq!(crate::kernel::verify(&c.out.kernel), Ok(()), "\n{}", c.out.kernel);
     c.out
 }

@@ -1,7 +1,7 @@
 //! Cumulative operations along rows that lie one after the other in memory.
 //!
 //! A row waits for its last sum longer than a sum takes, so several go side by side: four in registers of their own, or, where
-//! elements must be widened anyway, sixteen in the lanes of vectors, turned on the way in and out.
+//! what is carried has four bytes, sixteen in the lanes of vectors, turned on the way in and out.
 
 use super::Carry;
 use crate::{element::Num, transpose::Transposition};
@@ -42,6 +42,13 @@ pub(super) fn rows<C: Carry>(c: &C, n: usize, x: &[C::E], out: &mut [C::E]) {
         0 => {}
         SHORT.. => {
             let mut at = 0;
+            if [size_of::<C::E>(), size_of::<C::A>()] == [4, 4] && x.len() >= SIDE * n {
+                let mut tile = [[x[0]; SIDE]; WIDTH];
+                for (x, out) in x.chunks_exact(SIDE * n).zip(out.chunks_exact_mut(SIDE * n)) {
+                    turned(c, n, (x, n), (out, n), &mut [c.start(); SIDE], &mut tile);
+                    at += SIDE;
+                }
+            }
             while at < x.len() / n {
                 let (x, out) = (&x[at * n..], &mut out[at * n..]);
                 at += match x.len() / n {

@@ -121,12 +121,14 @@ fn every_way<T: Num>(l: Lanes, x: &[T]) {
     same(&out, &plainly(l, x, T::Acc::ONE, T::Acc::mul), "product");
     for largest in [true, false] {
         (if largest { cummax } else { cummin })(l, x, &mut indices);
-        for (x, indices) in lanes(l, x).iter().zip(lanes(l, &indices)) {
+        (if largest { running_max } else { running_min })(l, x, &mut out);
+        for ((x, indices), out) in lanes(l, x).iter().zip(lanes(l, &indices)).zip(lanes(l, &out)) {
             let mut best = 0;
             for i in 0..l.n {
                 let better = if largest { x[i] >= x[best] } else { x[i] <= x[best] };
                 best = if x[i].is_nan() || better { i } else { best };
                 assert_eq!(indices[i] as usize, best, "{l:?} at {i}");
+                assert!(out[i] == x[best] || out[i].is_nan() && x[best].is_nan(), "{l:?} at {i}: {:?}", out[i]);
             }
         }
     }

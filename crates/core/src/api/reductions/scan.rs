@@ -54,22 +54,22 @@ impl Tensor {
     /// Running maximum and where it was.
     #[track_caller]
     pub fn cummax(&self, dim: i64) -> Result<(Tensor, Tensor)> {
-        self.cumextremum("cummax", ScanOp::ArgMax, dim)
+        self.cumextremum("cummax", [ScanOp::Max, ScanOp::ArgMax], dim)
     }
 
     /// Running minimum and where it was.
     #[track_caller]
     pub fn cummin(&self, dim: i64) -> Result<(Tensor, Tensor)> {
-        self.cumextremum("cummin", ScanOp::ArgMin, dim)
+        self.cumextremum("cummin", [ScanOp::Min, ScanOp::ArgMin], dim)
     }
 
     #[track_caller]
-    fn cumextremum(&self, name: &str, op: ScanOp, dim: i64) -> Result<(Tensor, Tensor)> {
+    fn cumextremum(&self, name: &str, [values, places]: [ScanOp; 2], dim: i64) -> Result<(Tensor, Tensor)> {
         let a = axis(name, dim, self.rank())?;
         if self.rank() == 0 {
             return Ok((self.resolve(), Tensor::zeros_on(self.shape().clone(), DType::I64, self.device())));
         }
-        let at = self.scan(op, a, DType::I64);
-        Ok((self.gather(a as i64, &at)?, at))
+        // Twice through `x` is faster than looking up what the positions name, and each is done only if it is read.
+        Ok((self.scan(values, a, self.dtype()), self.scan(places, a, DType::I64)))
     }
 }

@@ -16,6 +16,8 @@ use std::{cell::RefCell, sync::OnceLock};
 
 /// Below this much work a kernel stays on the calling thread.
 pub const PARALLEL_WORK: usize = 64 * 1024;
+/// Pieces of a long reduction for each thread: one that comes late leaves some to the others.
+const PIECES: usize = 4;
 
 /// The buffers of a launch, as addresses with the launch's offsets applied.
 #[derive(Clone, Copy)]
@@ -107,7 +109,9 @@ pub unsafe fn run_units(p: &Program, bases: Bases<'_>, params: &[Scalar], from: 
 unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize, chunks: usize) -> Result<()> {
     let (m0, n) = p.points_of(u);
     let mut reduced: SmallVec<[Parts; 4]> = SmallVec::new();
-    let pieces = chunks.min(rayon::current_num_threads() * 4);
+    // Neighbours are combined first, so a power of two of them is one part: the thread that has them makes it.
+    let each = 1 << (chunks / (rayon::current_num_threads() * PIECES)).max(1).ilog2();
+    let pieces = chunks.div_ceil(each);
     for (s, pass) in p.passes.iter().enumerate() {
         if pass.elems.is_empty() {
             // Nothing but row values and their stores: no chunks to share out.
@@ -125,7 +129,7 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
             with_task(p, bases, params, |t| {
                 t.start(m0);
                 p.passes.iter().zip(&reduced).for_each(|(past, r)| t.restore(past, n, r));
-                let (from, to) = (i * chunks / pieces, (i + 1) * chunks / pieces);
+                let (from, to) = (i * each, chunks.min((i + 1) * each));
                 // SAFETY: the caller's promise. Rows longer than a chunk are never cached, so this pass computes all
                 // elements it needs.
                 unsafe {
@@ -135,6 +139,8 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
                     t.chunks(s, n, from..to, &mut parts)
                 }
             })?;
+            combine(p, pass, n, &mut parts);
+            parts.keep_first(p, pass, n);
             Ok(parts)
         };
         let all: SmallVec<[OnceLock<Parts>; 32]> = (0..pieces).map(|_| OnceLock::new()).collect();

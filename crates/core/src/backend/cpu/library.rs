@@ -170,6 +170,8 @@ fn scan_op<T: LibraryElement>(op: ScanOp, axis: usize, x: &Array<'_>, out: &mut 
     match op {
         ScanOp::Sum => scan::cumsum(l, xs, out_of(out)),
         ScanOp::Prod => scan::cumprod(l, xs, out_of(out)),
+        ScanOp::Max => scan::running_max(l, xs, out_of(out)),
+        ScanOp::Min => scan::running_min(l, xs, out_of(out)),
         ScanOp::ArgMax => scan::cummax(l, xs, out_of(out)),
         ScanOp::ArgMin => scan::cummin(l, xs, out_of(out)),
         ScanOp::LogSumExp => {

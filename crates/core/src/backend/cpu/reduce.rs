@@ -85,6 +85,12 @@ impl Parts {
         self.chunks += 1;
     }
 
+    /// Forgets all but the first chunk, which holds what [`combine`] made of all.
+    pub fn keep_first(&mut self, p: &Program, pass: &Pass, n: usize) {
+        self.words.truncate(pass.reduces.len() * words(p, pass, points(p, n)));
+        self.chunks = self.chunks.min(1);
+    }
+
     /// The chunks of `other` after those of this.
     pub fn append(&mut self, other: &Parts) {
         self.words.extend(&other.words);
