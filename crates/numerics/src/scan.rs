@@ -41,6 +41,9 @@ fn for_blocks<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], block: impl Fn
     });
 }
 
+/// Elements that are looked at at once for one that takes over: running extrema seldom change.
+const IDLE: usize = 32;
+
 /// How the elements of a lane are carried on.
 trait Carry: Sync {
     /// The elements.
@@ -55,6 +58,13 @@ trait Carry: Sync {
     fn result(acc: Self::A) -> Self::E;
     /// Whether a step is so little that some may be done for nothing.
     fn cheap(&self) -> bool;
+    /// Whether [`Carry::idle`] is worth asking.
+    const LASTING: bool = false;
+    /// Whether none of these elements changes what is carried, and so all results are alike.
+    #[inline(always)]
+    fn idle(&self, _acc: Self::A, _x: &[Self::E; IDLE]) -> bool {
+        false
+    }
     /// Both.
     #[inline(always)]
     fn next(&self, acc: Self::A, x: Self::E) -> (Self::A, Self::E) {
@@ -160,16 +170,39 @@ pub fn cumprod<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
     scan(l, x, out, T::Acc::ONE, T::Acc::mul, true);
 }
 
-/// What stays of two where the larger one does; NaN takes over and, being compared false, stays.
-#[inline(always)]
-fn larger<E: Num>(old: E, new: E) -> E {
-    if new.is_nan() | (new >= old) { new } else { old }
+/// The largest so far, or the smallest; NaN takes over and, being compared false, stays.
+struct Extreme<E, const LARGEST: bool>(E);
+
+impl<E: Num, const LARGEST: bool> Extreme<E, LARGEST> {
+    #[inline(always)]
+    fn takes(new: E, old: E) -> bool {
+        new.is_nan() | if LARGEST { new >= old } else { new <= old }
+    }
 }
 
-/// The same for the smaller one.
-#[inline(always)]
-fn smaller<E: Num>(old: E, new: E) -> E {
-    if new.is_nan() | (new <= old) { new } else { old }
+impl<E: Num, const LARGEST: bool> Carry for Extreme<E, LARGEST> {
+    type E = E;
+    type A = E;
+    const LASTING: bool = true;
+    #[inline(always)]
+    fn start(&self) -> E {
+        self.0
+    }
+    #[inline(always)]
+    fn after(&self, acc: E, x: E) -> E {
+        if Self::takes(x, acc) { x } else { acc }
+    }
+    #[inline(always)]
+    fn result(acc: E) -> E {
+        acc
+    }
+    fn cheap(&self) -> bool {
+        true
+    }
+    #[inline(always)]
+    fn idle(&self, acc: E, x: &[E; IDLE]) -> bool {
+        !x.iter().fold(false, |any, &x| any | Self::takes(x, acc))
+    }
 }
 
 /// Cumulative maximum; NaN takes over.
@@ -181,12 +214,12 @@ fn smaller<E: Num>(old: E, new: E) -> E {
 /// assert_eq!(out, [1.0, 3.0, 3.0, 4.0]);
 /// ```
 pub fn running_max<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
-    carried(l, x, out, &Same(T::LOWEST, larger::<T>, true), &Same(T::Acc::LOWEST, larger::<T::Acc>, true));
+    carried(l, x, out, &Extreme::<T, true>(T::LOWEST), &Extreme::<T::Acc, true>(T::Acc::LOWEST));
 }
 
 /// Cumulative minimum; NaN takes over.
 pub fn running_min<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
-    carried(l, x, out, &Same(T::HIGHEST, smaller::<T>, true), &Same(T::Acc::HIGHEST, smaller::<T::Acc>, true));
+    carried(l, x, out, &Extreme::<T, false>(T::HIGHEST), &Extreme::<T::Acc, false>(T::Acc::HIGHEST));
 }
 
 /// Where the cumulative maximum was: the last position among equals, NaN above all.

@@ -1,12 +1,10 @@
 //! Where cumulative extrema are.
 
-use super::{columns::by_parts, for_blocks, for_runs, rows::SIDE};
+use super::{IDLE, columns::by_parts, for_blocks, for_runs, rows::SIDE};
 use crate::{element::Num, lanes::Lanes, transpose::Transposition};
 
 /// Elements of sixteen rows that are turned at once.
 const WIDTH: usize = 32;
-/// Rows that go side by side one by one.
-const ABREAST: usize = 4;
 /// Elements that are widened at once, at least where rows are shorter.
 const BLOCK: usize = 2048;
 
@@ -156,10 +154,7 @@ fn rows<E: Num>(n: usize, x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -
         at += match count - at {
             // Elements of eight bytes take as long to be turned.
             SIDE.. if size_of::<E>() == 4 => turned(n, x, out, better),
-            ABREAST.. => abreast::<E, ABREAST>(n, x, out, better),
-            3 => abreast::<E, 3>(n, x, out, better),
-            2 => abreast::<E, 2>(n, x, out, better),
-            _ => abreast::<E, 1>(n, x, out, better),
+            _ => lasting(&x[..n], &mut out[..n], better),
         };
     }
 }
@@ -175,19 +170,37 @@ fn short<E: Num, const N: usize>(x: &[E], indices: &mut [i64], better: &impl Fn(
     }
 }
 
-/// The first `R` rows, one by one.
-fn abreast<E: Num, const R: usize>(n: usize, x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -> bool) -> usize {
-    let xs: [&[E]; R] = std::array::from_fn(|r| &x[r * n..(r + 1) * n]);
-    let mut lines = indices.chunks_exact_mut(n);
-    let outs: [&mut [i64]; R] = std::array::from_fn(|_| lines.next().unwrap_or_default());
-    let mut best: [(i64, E); R] = std::array::from_fn(|r| (0, xs[r][0]));
-    for i in 0..n {
-        for r in 0..R {
-            best[r] = take(i as i64, xs[r][i], best[r], better);
-            outs[r][i] = best[r].0;
+/// One row: its extremum seldom changes.
+fn lasting<E: Num>(x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -> bool) -> usize {
+    #[inline(always)]
+    fn all<E: Num>(x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -> bool) -> usize {
+        let mut best = (0, x[0]);
+        let some = |from: usize, x: &[E], out: &mut [i64], best: &mut (i64, E)| {
+            for (at, (&x, out)) in (from as i64..).zip(x.iter().zip(out)) {
+                *best = take(at, x, *best, better);
+                *out = best.0;
+            }
+        };
+        for (b, (x, out)) in x.chunks(IDLE).zip(indices.chunks_mut(IDLE)).enumerate() {
+            match (<&[E; IDLE]>::try_from(x), <&mut [i64; IDLE]>::try_from(&mut *out)) {
+                (Ok(x), Ok(out)) if !x.iter().fold(false, |any, &x| any | x.is_nan() | better(x, best.1)) => {
+                    *out = [best.0; IDLE];
+                }
+                _ => some(b * IDLE, x, out, &mut best),
+            }
         }
+        1
     }
-    R
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide<E: Num>(x: &[E], indices: &mut [i64], better: &impl Fn(E, E) -> bool) -> usize {
+            all(x, indices, better)
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(x, indices, better) };
+    }
+    all(x, indices, better)
 }
 
 /// The first sixteen rows, in the lanes of vectors.

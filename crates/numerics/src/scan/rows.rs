@@ -3,7 +3,7 @@
 //! A row waits for its last sum longer than a sum takes, so several go side by side: four in registers of their own, or, where
 //! what is carried has four bytes, sixteen in the lanes of vectors, turned on the way in and out.
 
-use super::Carry;
+use super::{Carry, IDLE};
 use crate::{element::Num, transpose::Transposition};
 
 /// Rows that are turned at once,
@@ -52,6 +52,7 @@ pub(super) fn rows<C: Carry>(c: &C, n: usize, x: &[C::E], out: &mut [C::E]) {
             while at < x.len() / n {
                 let (x, out) = (&x[at * n..], &mut out[at * n..]);
                 at += match x.len() / n {
+                    _ if C::LASTING => lasting(c, &x[..n], &mut out[..n], &mut c.start()),
                     ABREAST.. => side_by_side::<C, ABREAST>(c, n, x, out),
                     3 => side_by_side::<C, 3>(c, n, x, out),
                     2 => side_by_side::<C, 2>(c, n, x, out),
@@ -144,6 +145,7 @@ fn group<C: Carry>(
     while at < rows {
         let (x, out, some) = (&x[at * from..], &mut out[at * to..], &mut acc[at..]);
         at += match some {
+            [a, ..] if C::LASTING => lasting(c, &x[..w], &mut out[..w], a),
             [a, b, d, e, ..] => abreast(c, w, (x, from), (out, to), [a, b, d, e]),
             [a, b, d] => abreast(c, w, (x, from), (out, to), [a, b, d]),
             [a, b] => abreast(c, w, (x, from), (out, to), [a, b]),
@@ -151,6 +153,35 @@ fn group<C: Carry>(
             [] => ABREAST,
         };
     }
+}
+
+/// One row of what seldom changes.
+fn lasting<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], acc: &mut C::A) -> usize {
+    #[inline(always)]
+    fn all<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], acc: &mut C::A) -> usize {
+        let mut now = *acc;
+        let ((blocks, rest), (outs, last)) = (x.as_chunks::<IDLE>(), out.as_chunks_mut::<IDLE>());
+        for (x, out) in blocks.iter().zip(outs) {
+            if c.idle(now, x) {
+                *out = [C::result(now); IDLE];
+            } else {
+                x.iter().zip(out).for_each(|(&x, out)| (now, *out) = c.next(now, x));
+            }
+        }
+        rest.iter().zip(last).for_each(|(&x, out)| (now, *out) = c.next(now, x));
+        *acc = now;
+        1
+    }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], acc: &mut C::A) -> usize {
+            all(c, x, out, acc)
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(c, x, out, acc) };
+    }
+    all(c, x, out, acc)
 }
 
 /// `R` rows one by one.
