@@ -23,6 +23,10 @@ const SUMS: usize = 8;
 /// the hardware, is slower again (`docs/performance.md`).
 const ROWS: usize = 4;
 
+/// Numbers ahead of which each row is asked for: a page, beyond which the hardware does not look. To the second cache, as
+/// requests to the first one are slower than none.
+const AHEAD: usize = 1024;
+
 /// A matrix by its steps.
 #[derive(Clone, Copy)]
 pub(crate) struct Strided<'a, T = f32> {
@@ -165,6 +169,7 @@ unsafe fn dot_of<S: Simd, const M: usize, const R: usize>(
         let mut sums = [[S::zero(); R]; M];
         let whole = k / S::LANES * S::LANES;
         for p in (0..whole).step_by(S::LANES) {
+            (0..R).for_each(|r| S::prefetch_second(rows[R * g + r].wrapping_add(p + AHEAD)));
             let v: [S::V; R] = std::array::from_fn(|r| S::load(rows[R * g + r].add(p)));
             for (i, s) in sums.iter_mut().enumerate() {
                 let x = S::load(x.add(i * k + p));

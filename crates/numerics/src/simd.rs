@@ -30,6 +30,17 @@ pub(crate) trait Simd: Copy {
         #[cfg(not(target_arch = "x86_64"))]
         let _ = p;
     }
+    /// The same for one that need not come nearer than the second cache.
+    #[inline(always)]
+    fn prefetch_second(p: *const f32) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
     unsafe fn load(p: *const f32) -> Self::V;
     unsafe fn store(p: *mut f32, v: Self::V);
     /// The first `n` numbers, zeros after them; nothing behind them is read.

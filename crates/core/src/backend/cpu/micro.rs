@@ -69,17 +69,6 @@ pub enum Dst {
     Memory(usize),
 }
 
-/// Memory that a loop should ask for ahead of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    /// A cursor.
-    pub cursor: usize,
-    /// How many bytes on from where it stands.
-    pub bytes: i32,
-    /// Whether it will be written.
-    pub write: bool,
-}
-
 /// One thing to do for a block.
 #[derive(Clone, Copy)]
 pub enum Micro {
@@ -386,37 +375,6 @@ impl Compiler<'_> {
             _ => Micro::Other(v),
         }
     }
-}
-
-/// Cursors worth fetching ahead: what they run over is larger than what the caches hold anyway.
-const STREAM_BYTES: usize = 1 << 20;
-/// How far ahead a single pass looks, in bytes.
-const AHEAD: i32 = 2048;
-
-/// What each pass should fetch. A single pass looks a little ahead; a row that several passes visit is fetched, and its
-/// place in the results, while the row before it is being finished.
-pub fn prefetches(k: &Kernel, style: Style, cursors: &Cursors, passes: &[super::program::Pass]) -> Vec<Vec<Ahead>> {
-    let mut out = vec![vec![]; passes.len()];
-    let dims: Vec<usize> = k.map.iter().chain(&k.reduce).copied().collect();
-    for (v, c) in cursors.of.iter().enumerate() {
-        let Some(c) = *c else { continue };
-        let cursor = &cursors.all[c];
-        let touched: usize = dims.iter().zip(&cursor.strides).map(|(&n, &s)| if s == 0 { 1 } else { n }).product();
-        if cursor.step != 1 || cursor.lines.is_some() || touched * (cursor.size as usize) < STREAM_BYTES {
-            continue;
-        }
-        let write = matches!(k.insts[v].kind, InstKind::Store { .. });
-        let mine = |p: &super::program::Pass| p.elems.contains(&v);
-        let (Some(first), Some(last)) = (passes.iter().position(mine), passes.iter().rposition(mine)) else { continue };
-        let row = (style == Style::Rows && !k.map.is_empty()).then(|| cursor.strides[k.map.len() - 1] * cursor.size);
-        let (pass, bytes) = match row {
-            Some(_) if write && first > 0 => (first - 1, 0),
-            Some(row) if !write && last > first => (last, i32::try_from(row).unwrap_or(AHEAD)),
-            _ => (first, AHEAD),
-        };
-        out[pass].push(Ahead { cursor: c, bytes, write });
-    }
-    out
 }
 
 /// Values whose register must outlive its last use in a block: filled once a row, read by all its blocks.

@@ -1,5 +1,6 @@
 //! The CPU: kernels interpreted in SIMD blocks, a caching allocator, and the numerics crate for the rest.
 
+mod ahead;
 mod analysis;
 mod attention16;
 mod boxes;

@@ -1,7 +1,8 @@
 //! Where no loops of machine code can be made: all calls stay calls.
 
 use super::{
-    micro::{Ahead, Cursor, Cursors, Micro, Src},
+    ahead::Ahead,
+    micro::{Cursor, Cursors, Micro, Src},
     program::{Pass, Style},
     whole::{Over, Place},
 };

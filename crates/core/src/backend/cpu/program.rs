@@ -9,6 +9,7 @@
 //! need these, and so on; stores go with the first pass that can do them.
 
 use super::{
+    ahead,
     analysis::{block_size, closure, cost, direct, registers, stages, style, touched, worth_keeping},
     jit,
     micro::{self, Blocks, Compiler, Cursor, Micro},
@@ -303,7 +304,7 @@ impl Program {
         let mut loops = vec![];
         let still = jit::still(&kernel, style, &micro::filled(&kernel, &cursors));
         let context = jit::Context { k: &kernel, style, cached: &cached, still: &still, cursors: &cursors.all };
-        let ahead = micro::prefetches(&kernel, style, &cursors, &passes);
+        let ahead = ahead::prefetches(&kernel, style, &cursors, &passes);
         for (pass, ahead) in passes.iter_mut().zip(&ahead) {
             pass.calls = jit::with_loops(&context, &pass.plain, ahead, &mut loops);
         }

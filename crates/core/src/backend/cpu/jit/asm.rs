@@ -5,6 +5,7 @@
 
 pub use super::instructions::*;
 use super::width::Width;
+use crate::backend::cpu::ahead::Fetch;
 use gradus_math::f32::coefficients::Table;
 
 /// A vector register, 0 to 31.
@@ -257,11 +258,16 @@ impl Asm {
     }
 
     /// Fetches the cache line so many bytes on from the running element of a stream.
-    pub fn prefetch(&mut self, base: Gpr, bytes: i32, write: bool) {
+    pub fn prefetch(&mut self, base: Gpr, bytes: i32, how: Fetch) {
         if base.0 >= 8 {
             self.code.push(0x41);
         }
-        self.code.extend([0x0f, if write { 0x0d } else { 0x18 }, 0b10 << 6 | 1 << 3 | 0b100]);
+        let (code, kind) = match how {
+            Fetch::Near => (0x18, 1),
+            Fetch::Second => (0x18, 2),
+            Fetch::Written => (0x0d, 1),
+        };
+        self.code.extend([0x0f, code, 0b10 << 6 | kind << 3 | 0b100]);
         self.code.push(self.scale() << 6 | RDI.0 << 3 | base.0 & 7);
         self.code.extend(bytes.to_le_bytes());
     }

@@ -4,7 +4,7 @@ use super::{
     asm::{self, Op},
     width::Width,
 };
-use crate::op::ReduceOp;
+use crate::{backend::cpu::ahead::Fetch, op::ReduceOp};
 use gradus_math::f32::coefficients::Table;
 
 /// The number of an operation, and of what it defines.
@@ -76,7 +76,7 @@ pub enum Vop {
     /// Writes a mask as bools; the last is a vector of ones.
     OutMask(usize, V, V),
     /// Asks for the cache line so many bytes on from a pointer of the table; whether it will be written.
-    Prefetch(usize, i32, bool),
+    Prefetch(usize, i32, Fetch),
     /// Writes one number to a pointer of the table, or to the place after it.
     OutOne(usize, u8, V),
     /// Writes one number to its place among those given with each run.

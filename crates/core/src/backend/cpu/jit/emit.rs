@@ -275,10 +275,10 @@ impl Writer<'_> {
                     self.asm.op(asm::MOV_ONE, x, 0, Rm::Broadcast(self.pool().into(), number as u8), Under::All);
                     self.release(i);
                 }
-                Vop::Prefetch(p, bytes, write) => {
+                Vop::Prefetch(p, bytes, how) => {
                     if !masked {
                         let p = self.pointer(p);
-                        self.asm.prefetch(p.base, p.far + bytes + 64 * slot as i32, write);
+                        self.asm.prefetch(p.base, p.far + bytes + 64 * slot as i32, how);
                     }
                 }
                 Vop::Fold(how, _, a) => {

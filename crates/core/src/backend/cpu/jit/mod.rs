@@ -32,8 +32,9 @@ mod width;
 mod writer;
 
 use super::{
+    ahead::Ahead,
     analysis::width,
-    micro::{Ahead, Cursor, Dst, Micro, Src},
+    micro::{Cursor, Dst, Micro, Src},
     program::Style,
 };
 use crate::{
@@ -243,7 +244,7 @@ impl Context<'_> {
         }
         for a in ahead.iter().filter(|a| self.cursors[a.cursor].size == 4) {
             let p = m.pointer(Entry::Memory(a.cursor));
-            m.body.push(Vop::Prefetch(p, a.bytes, a.write));
+            m.body.push(Vop::Prefetch(p, a.bytes, a.how));
         }
         let (code, constants) = build::assemble(&m.body)?;
         let constants = constants.into_iter().map(|c| c as u32).collect();

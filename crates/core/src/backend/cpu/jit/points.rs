@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     DType,
-    backend::cpu::{program::Pass, whole::Place},
+    backend::cpu::{ahead::Ahead, program::Pass, whole::Place},
     kernel::{InstKind, Level},
     op::ReduceOp,
 };
@@ -15,7 +15,7 @@ use crate::{
 impl Maker<'_> {
     /// A group of reduce points of a block of map points, so many chunks further on: accumulators pass through registers once
     /// for all of them.
-    pub(super) fn points(&mut self, pass: &Pass, group: usize, chunk: usize) -> Option<()> {
+    pub(super) fn points(&mut self, pass: &Pass, group: usize, chunk: usize, ahead: &[Ahead]) -> Option<()> {
         let k = self.o.k;
         let mut sums: Vec<V> = vec![];
         for n in 0..pass.reduces.len() {
@@ -58,6 +58,7 @@ impl Maker<'_> {
                 let x = self.operand(x)?;
                 sums[n] = functions::fold(self.body(), how, sums[n], x);
             }
+            self.fetch(ahead)?;
         }
         self.point = 0;
         for (n, sum) in sums.into_iter().enumerate() {

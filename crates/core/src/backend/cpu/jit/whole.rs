@@ -12,7 +12,8 @@ use super::{
 use crate::{
     DType,
     backend::cpu::{
-        micro::{Ahead, Cursor, Cursors},
+        ahead::Ahead,
+        micro::{Cursor, Cursors},
         program::Pass,
         whole::{Over, Place},
     },
@@ -256,17 +257,13 @@ impl Maker<'_> {
         }
         if let Over::Points(group, abreast) = self.o.over {
             return (0..abreast)
-                .try_for_each(|chunk| self.points(pass, group, chunk))
+                .try_for_each(|chunk| self.points(pass, group, chunk, ahead))
                 .map(|()| self.end(Some(self.o.n)));
         }
         for &v in &pass.elems {
             self.elem(v)?;
         }
-        let lane = self.width.bytes();
-        for a in ahead.iter().filter(|a| self.o.cursors.all[a.cursor].size as usize == lane) {
-            let p = self.cursor(a.cursor)?;
-            self.body().push(Vop::Prefetch(p, a.bytes, a.write));
-        }
+        self.fetch(ahead)?;
         self.end(Some(self.o.n));
         if self.o.over == Over::Chunks {
             for (k, &v) in pass.reduces.iter().enumerate() {
@@ -275,6 +272,16 @@ impl Maker<'_> {
                 self.body().push(Vop::OutOne(p, 0, x));
             }
             self.end(None);
+        }
+        Some(())
+    }
+
+    /// Asks for memory ahead, where a vector of it is a cache line.
+    pub(super) fn fetch(&mut self, ahead: &[Ahead]) -> Option<()> {
+        let lane = self.width.bytes();
+        for a in ahead.iter().filter(|a| self.o.cursors.all[a.cursor].size as usize == lane) {
+            let p = self.cursor(a.cursor)?;
+            self.body().push(Vop::Prefetch(p, a.bytes, a.how));
         }
         Some(())
     }

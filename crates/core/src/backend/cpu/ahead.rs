@@ -1,0 +1,77 @@
+//! Memory that machine code asks for ahead of time.
+
+use super::{
+    micro::{Cursor, Cursors},
+    program::{Pass, Style},
+};
+use crate::kernel::{InstKind, Kernel};
+
+/// Memory that a loop should ask for ahead of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// A cursor.
+    pub cursor: usize,
+    /// How many bytes on from where it stands.
+    pub bytes: i32,
+    /// Where to.
+    pub how: Fetch,
+}
+
+/// Where memory is fetched to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetch {
+    /// The nearest cache.
+    Near,
+    /// The second cache.
+    Second,
+    /// The nearest cache, to be written.
+    Written,
+}
+
+/// Cursors worth fetching ahead: what they run over is larger than what the caches hold anyway.
+const STREAM_BYTES: usize = 1 << 20;
+/// The same for what is in no cache at all.
+const BEYOND: usize = 24 << 20;
+/// How far ahead a single pass looks, in bytes.
+const AHEAD: i32 = 2048;
+
+/// Bytes that a cursor runs over, one element after the other; zero if it jumps.
+fn streamed(k: &Kernel, c: &Cursor) -> usize {
+    let moves = k.map.iter().chain(&k.reduce).zip(&c.strides).map(|(&n, &s)| if s == 0 { 1 } else { n });
+    if c.step == 1 && c.lines.is_none() { moves.product::<usize>() * c.size as usize } else { 0 }
+}
+
+/// What each pass should fetch. A single pass looks a little ahead; a row that several passes visit is fetched, and its
+/// place in the results, while the row before it is being finished.
+pub fn prefetches(k: &Kernel, style: Style, cursors: &Cursors, passes: &[Pass]) -> Vec<Vec<Ahead>> {
+    let mut out = vec![vec![]; passes.len()];
+    for (v, c) in cursors.of.iter().enumerate() {
+        let Some(c) = *c else { continue };
+        let cursor = &cursors.all[c];
+        if streamed(k, cursor) < STREAM_BYTES {
+            continue;
+        }
+        let write = matches!(k.insts[v].kind, InstKind::Store { .. });
+        let mine = |p: &Pass| p.elems.contains(&v);
+        let (Some(first), Some(last)) = (passes.iter().position(mine), passes.iter().rposition(mine)) else { continue };
+        let row = (style == Style::Rows && !k.map.is_empty()).then(|| cursor.strides[k.map.len() - 1] * cursor.size);
+        let (pass, bytes) = match row {
+            Some(_) if write && first > 0 => (first - 1, 0),
+            Some(row) if !write && last > first => (last, i32::try_from(row).unwrap_or(AHEAD)),
+            _ => (first, AHEAD),
+        };
+        out[pass].push(Ahead { cursor: c, bytes, how: if write { Fetch::Written } else { Fetch::Near } });
+    }
+    out
+}
+
+/// What a reduction of several rows at once should fetch of operands that no cache holds: to the second cache, where it does not
+/// stand in the way of what is read now.
+pub fn streams(k: &Kernel, cursors: &Cursors) -> Vec<Ahead> {
+    let read = |v: &usize| matches!(k.insts[*v].kind, InstKind::Load { .. });
+    let mut all: Vec<usize> = (0..k.insts.len()).filter(read).filter_map(|v| cursors.of[v]).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.retain(|&c| streamed(k, &cursors.all[c]) >= BEYOND);
+    all.into_iter().map(|cursor| Ahead { cursor, bytes: AHEAD, how: Fetch::Second }).collect()
+}
