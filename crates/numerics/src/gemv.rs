@@ -238,6 +238,7 @@ unsafe fn add_rows<S: Simd, const R: usize>(
     unsafe {
         for j in (0..n).step_by(S::LANES) {
             let left = (n - j).min(S::LANES);
+            (0..R).for_each(|r| S::prefetch_second(rows.wrapping_add((p + r) * step + j + AHEAD)));
             let v: [S::V; R] = std::array::from_fn(|r| S::load_first(rows.add((p + r) * step + j), left));
             for i in 0..m {
                 let (at, x) = (acc.add(i * pitch + j), x.add(i * x_step + p));
