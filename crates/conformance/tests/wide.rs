@@ -83,10 +83,10 @@ fn rows() -> Result<()> {
 }
 
 /// Columns: a few rows, whose reduction is unrolled; many of a few columns, whose chunks go abreast; wide ones, of which
-/// threads take chunks of rows.
+/// threads take chunks of rows, several of which are one part where there are many.
 #[test]
 fn columns_of_any_form() -> Result<()> {
-    const FORMS: [(usize, usize); 13] = [
+    const FORMS: [(usize, usize); 14] = [
         (2, 5000),
         (3, 1000),
         (8, 333),
@@ -100,6 +100,7 @@ fn columns_of_any_form() -> Result<()> {
         (300, 700),
         (1100, 2500),
         (513, 4096),
+        (9000, 130),
     ];
     for (dtype, (rows, n)) in DTYPES.into_iter().flat_map(|t| FORMS.map(|f| (t, f))) {
         let large = rows * n > 1 << 20;
@@ -120,6 +121,9 @@ fn columns_of_any_form() -> Result<()> {
                 ]);
                 if dtype != DType::Bool {
                     out.extend([x.prod_dim(0, false)?, (&x + &x.narrow(0, 1, 1)?).sum_dim(0, true)?]);
+                    // One kernel, as for the gradient of a bias before an activation.
+                    let twice = &x + &x;
+                    out.extend([twice.sum_dim(0, false)?, twice]);
                 }
                 if dtype.is_float() {
                     out.extend([x.softmax(0)?, x.var_dim(0, 1, false)?, x.norm_dim(2.0, 0i64, false)?]);

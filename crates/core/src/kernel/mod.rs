@@ -302,3 +302,43 @@ impl Kernel {
             .sum()
     }
 }
+
+#[cfg(test)]
+mod order_tests {
+    use super::*;
+    use crate::op::ReduceOp;
+
+    /// Sums over the rows of a matrix, once, or again less what came of it.
+    fn sums(rows: usize, columns: usize, passes: usize) -> Kernel {
+        let access = |strides: [isize; 2]| Access { strides: strides.to_vec().into(), ..Access::default() };
+        let inst = |kind, level| Inst { kind, dtype: DType::F32, level };
+        let mut insts = vec![
+            inst(InstKind::Load { source: Source::Arg(0), access: access([1, columns as isize]) }, Level::Elem),
+            inst(InstKind::Reduce(ReduceOp::Sum, 0), Level::Row),
+        ];
+        for _ in 1..passes {
+            let last = insts.len() - 1;
+            insts.push(inst(InstKind::Ewise(&crate::op::ewise::SUB, [0, last].into_iter().collect()), Level::Elem));
+            insts.push(inst(InstKind::Reduce(ReduceOp::Sum, last + 1), Level::Row));
+        }
+        let value = insts.len() - 1;
+        insts.push(inst(InstKind::Store { arg: 1, access: access([1, 0]), value }, Level::Row));
+        let args = [false, true].map(|written| Arg { dtype: DType::F32, written }).to_vec();
+        Kernel { map: vec![columns], reduce: vec![rows], args, params: vec![], insts, order: Order::COLUMNS }
+    }
+
+    #[test]
+    fn rows_are_shared_out_evenly() {
+        let chunk = |rows, columns| Order::across(&sums(rows, columns, 1)).chunk;
+        assert_eq!(chunk(768, 512), 96);
+        assert_eq!(chunk(256, 1024), 32);
+        assert_eq!(chunk(4096, 4096), 512);
+        // Many rows, narrow ones, few rows: as they were.
+        for (rows, columns) in [(100_000, 600), (5000, 10), (100, 1000), (37, 4823)] {
+            assert_eq!(chunk(rows, columns), Order::COLUMNS.chunk, "{rows} x {columns}");
+        }
+        // A second pass finds a strip of columns in the caches.
+        assert_eq!((sums(768, 512, 1).passes(), sums(768, 512, 2).passes()), (1, 2));
+        assert_eq!(Order::across(&sums(768, 512, 2)), Order::COLUMNS);
+    }
+}
