@@ -52,8 +52,9 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     let threads = rayon::current_num_threads();
     let parallel = threads > 1 && p.work >= PARALLEL_WORK;
     let chunks = p.cols.div_ceil(p.kernel.order.chunk).max(1);
-    if parallel && units < 2 * threads && chunks > 1 {
-        // Few outputs, long reductions: the chunks of one are shared out.
+    if parallel && units < 2 * threads && p.cols >= 2 * p.kernel.order.chunk {
+        // Few outputs, long reductions: the chunks of one are shared out. A row that is hardly longer than a chunk would
+        // leave one thread a few elements.
         // SAFETY: the caller's promise.
         return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks) });
     }
@@ -185,7 +186,7 @@ impl Memory {
 }
 
 thread_local! {
-    static MEMORY: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
+    static MEMORY: RefCell<Vec<Box<Memory>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// One worker's state: where it is, and its registers.
@@ -197,7 +198,7 @@ pub(super) struct Task<'a> {
     /// Where in the map and reduce spaces the current block begins.
     pub(super) map: At,
     pub(super) reduce: At,
-    pub(super) m: Memory,
+    pub(super) m: Box<Memory>,
 }
 
 fn with_task<R>(
@@ -206,7 +207,8 @@ fn with_task<R>(
     params: &[Scalar],
     f: impl FnOnce(&mut Task<'_>) -> Result<R>,
 ) -> Result<R> {
-    // The memory is taken out while in use: rayon may run another task on this thread in between.
+    // The memory is taken out while in use: rayon may run another task on this thread in between. It is boxed, for it is
+    // moved four times a task, and a joined tensor may have a small task for each of its parts.
     let mut m = MEMORY.with(|m| m.borrow_mut().pop()).unwrap_or_default();
     let need = p.scratch.div_ceil(64) + 2;
     if m.scratch.len() < need {
