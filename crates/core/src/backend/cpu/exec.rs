@@ -186,6 +186,8 @@ impl Memory {
 }
 
 thread_local! {
+    // Boxed, for one is moved four times a task.
+    #[allow(clippy::vec_box)]
     static MEMORY: RefCell<Vec<Box<Memory>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -207,8 +209,7 @@ fn with_task<R>(
     params: &[Scalar],
     f: impl FnOnce(&mut Task<'_>) -> Result<R>,
 ) -> Result<R> {
-    // The memory is taken out while in use: rayon may run another task on this thread in between. It is boxed, for it is
-    // moved four times a task, and a joined tensor may have a small task for each of its parts.
+    // The memory is taken out while in use: rayon may run another task on this thread in between.
     let mut m = MEMORY.with(|m| m.borrow_mut().pop()).unwrap_or_default();
     let need = p.scratch.div_ceil(64) + 2;
     if m.scratch.len() < need {
