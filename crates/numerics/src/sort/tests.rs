@@ -252,7 +252,7 @@ fn ranks_of_long_lanes_are_found_as_by_sorting() {
             f(&mut out);
             out[0]
         };
-        for k in [1, 2, n / 3, n / 2, n - 1, n] {
+        for k in [1, 2, n / 3, n / 2, n / 2 + 1, n - 1, n] {
             assert_eq!(find(&|out| kthvalue(l, x, k, out)), order[k - 1], "rank {k} of {n}");
         }
         let nans = x.iter().filter(|x| x.is_nan()).count();
@@ -267,6 +267,8 @@ fn ranks_of_long_lanes_are_found_as_by_sorting() {
         check(&ties.iter().map(|x| *x as u8).collect::<Vec<_>>());
         check(&ties.iter().map(|x| *x << 50).collect::<Vec<_>>());
         check(&vec![-3i32; n]);
+        // The last of one key and the first of the next.
+        check(&(0..n).map(|i| (i % 2) as i16).collect::<Vec<_>>());
         let floats: Vec<f64> = (0..n).map(|_| (r.below(1 << 20) as f64 - 5e5) * 1e-3).collect();
         check(&floats);
         check(&floats.iter().map(|x| *x as f32).collect::<Vec<_>>());
