@@ -1,7 +1,7 @@
 //! Functions made of others as one node: what they compute, and how little they are.
 
 use gradus_core::{
-    BatchNormOptions, DType, Result, Tensor, compile, enable_grad,
+    BatchNormOptions, CrossEntropyOptions, DType, Reduction, Result, Tensor, compile, enable_grad,
     grad::{grad_of, vmap},
     graph::topological,
     no_grad,
@@ -26,6 +26,12 @@ type Function = fn(&Tensor) -> Result<Tensor>;
 fn functions() -> Vec<(&'static str, Function)> {
     fn weight() -> Tensor {
         filled(&[6]).detach()
+    }
+    fn other() -> Tensor {
+        filled(&[5, 4, 6]).permute([1, 2, 0]).unwrap().detach()
+    }
+    fn labels() -> Tensor {
+        Tensor::from_vec((0..20).map(|i| i * 7 % 6).collect::<Vec<i64>>(), [4, 5]).unwrap()
     }
     vec![
         ("softmax", |x| x.softmax(1)),
@@ -57,6 +63,42 @@ fn functions() -> Vec<(&'static str, Function)> {
         ("prod", |x| x.prod_dim([2], false)),
         ("amax", |x| x.amax([0, 1], false)),
         ("amin", |x| x.amin([1], false)),
+        ("logsumexp", |x| x.logsumexp([0, 2], true)),
+        ("logsumexp_all", |x| x.logsumexp(.., false)),
+        ("norm", |x| x.norm_dim(2.0, 1, false)),
+        ("norm_kept", |x| x.norm_dim(2.0, [0, 1], true)),
+        ("mse_loss", |x| x.mse_loss(&other(), Reduction::Mean)),
+        ("mse_loss_each", |x| x.mse_loss(&other(), Reduction::None)),
+        ("l1_loss", |x| x.l1_loss(&other(), Reduction::Sum)),
+        ("smooth_l1_loss", |x| x.smooth_l1_loss(&other(), 0.7, Reduction::BatchMean)),
+        ("huber_loss", |x| x.huber_loss(&other(), 1.3, Reduction::Mean)),
+        ("logits", |x| x.binary_cross_entropy_with_logits(&other(), None, None, Reduction::Mean)),
+        ("kl_div", |x| x.kl_div(&other().square(), false, Reduction::Mean)),
+        ("kl_div_of_logs", |x| x.kl_div(&other(), true, Reduction::Sum)),
+        ("cross_entropy", |x| x.cross_entropy(&labels())),
+        ("cross_entropy_smooth", |x| {
+            let o =
+                CrossEntropyOptions { ignore_index: 3, label_smoothing: 0.2, reduction: Reduction::None, weight: None };
+            x.cross_entropy_with(&labels(), &o)
+        }),
+        ("stack", |x| Tensor::stack(&[x, &x.neg(), x], 2)),
+        ("nll_loss", |x| x.nll_loss(&labels())),
+        ("normalize", |x| x.normalize(2.0, 1, 1e-12)),
+        ("cosine_similarity", |x| x.cosine_similarity(&other(), 2, 1e-8)),
+        ("silu", |x| Ok(x.silu())),
+        ("mish", |x| Ok(x.mish())),
+        ("elu", |x| Ok(x.elu(0.7))),
+        ("selu", |x| Ok(x.selu())),
+        ("leaky_relu", |x| Ok(x.leaky_relu(0.1))),
+        ("hardtanh", |x| x.hardtanh(-1.0, 2.0)),
+        ("hardsigmoid", |x| Ok(x.hardsigmoid())),
+        ("hardswish", |x| Ok(x.hardswish())),
+        ("hardshrink", |x| Ok(x.hardshrink(0.5))),
+        ("softshrink", |x| x.softshrink(0.5)),
+        ("softplus", |x| x.softplus(2.0, 3.0)),
+        ("nan_to_num", |x| Ok(x.nan_to_num(Default::default()))),
+        ("lerp", |x| x.lerp(&x.neg(), 0.3)),
+        ("stack_last", |x| Tensor::stack(&[x, x], -1)),
     ]
 }
 

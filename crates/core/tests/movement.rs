@@ -190,3 +190,41 @@ fn expand_keeps_with_minus_one() {
     fails(x.expand([-1, 2, 3]), "expand: [2, 1] does not broadcast to [-1, 2, 3]");
     fails(x.expand([3, 1]), "expand: [2, 1] does not broadcast to [3, 1]");
 }
+
+#[test]
+fn what_is_computed_of_tensors_that_lie_across_lies_as_they_do() {
+    let x = Tensor::from_vec((0..12).map(|i| i as f32).collect::<Vec<_>>(), [3, 4]).unwrap();
+    let y = &x * 10.0;
+    Tensor::eval_all(&[&x, &y]).unwrap();
+    let want: Vec<f32> = (0..4).flat_map(|c| (0..3).map(move |r| ((4 * r + c) * 11 + 1) as f32)).collect();
+    let sum = x.t().unwrap() + y.t().unwrap() + 1.0;
+    assert_eq!((sum.dims(), sum.explain().unwrap().launches()), (&[4, 3][..], 1));
+    sum.eval().unwrap();
+    assert_eq!(sum.node().value().unwrap().view.strides[..], [1, 4], "no element has moved");
+    assert_eq!(sum.to_vec::<f32>().unwrap(), want);
+    assert_eq!(sum.contiguous().to_vec::<f32>().unwrap(), want);
+    // Of others, rows lie side by side.
+    let mixed = x.t().unwrap() + y.reshape([4, 3]).unwrap();
+    mixed.eval().unwrap();
+    assert_eq!(mixed.node().value().unwrap().view.strides[..], [3, 1]);
+    // Gradients pass both views.
+    let v = Tensor::var("x", &x);
+    let g = (v.t().unwrap() * y.t().unwrap()).sum().backward().unwrap().wrt(&v).unwrap();
+    assert_eq!(g.to_vec::<f32>().unwrap(), y.to_vec::<f32>().unwrap());
+}
+
+#[test]
+fn flips_of_every_type_and_length() {
+    for n in [1usize, 5, 16, 33, 403] {
+        let x = Tensor::arange(0, 7 * n as i64, 1, DType::I64).unwrap().reshape([7, n]).unwrap();
+        for d in [DType::F32, DType::F64, DType::I64, DType::I16, DType::U8, DType::BF16, DType::Bool] {
+            let x = x.remainder(101).unwrap().to_dtype(d);
+            x.eval().unwrap();
+            let flat = x.to_vec::<f64>().unwrap();
+            let row: Vec<f64> = flat.chunks(n).flat_map(|r| r.iter().rev().copied()).collect();
+            let all: Vec<f64> = flat.iter().rev().copied().collect();
+            assert_eq!(x.flip([1]).unwrap().contiguous().to_vec::<f64>().unwrap(), row, "{d} {n}");
+            assert_eq!(x.flip([0, 1]).unwrap().contiguous().to_vec::<f64>().unwrap(), all, "{d} {n}");
+        }
+    }
+}

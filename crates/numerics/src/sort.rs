@@ -12,6 +12,7 @@ pub(crate) use items::{all, sorted};
 
 mod items;
 pub(crate) mod packed;
+mod select;
 mod short;
 mod top;
 
@@ -177,12 +178,30 @@ pub fn kthvalue<T: Order>(l: Lanes, x: &[T], k: usize, out: &mut [i64]) {
 pub fn median<T: Order>(l: Lanes, x: &[T], ignore_nan: bool, out: &mut [i64]) {
     debug_assert!(l.n > 0);
     for_lanes(l, 1, x, out, l.n * 4, |x, items, out| {
-        let nans = x.iter().filter(|x| x.is_nan()).count();
-        out[0] = match x.iter().position(|x| x.is_nan()) {
-            Some(i) if !ignore_nan => i as i64,
-            _ => items.select(x, (x.len() - nans).saturating_sub(1) / 2),
+        let nans = select::nans(x);
+        let first = if nans > 0 && !ignore_nan { x.iter().position(|x| x.is_nan()) } else { None };
+        out[0] = match first {
+            Some(i) => i as i64,
+            None => items.select(x, (x.len() - nans).saturating_sub(1) / 2),
         };
     });
+}
+
+/// `0..n` in random order, from as many numbers from 0 to 1, 1 excluded, that are equally likely and independent.
+///
+/// ```
+/// let mut out = [0; 4];
+/// gradus_numerics::sort::shuffled(&[0.0, 0.6, 0.1, 0.8], &mut out);
+/// assert_eq!(out, [2, 1, 0, 3]);
+/// ```
+pub fn shuffled(u: &[f64], out: &mut [i64]) {
+    assert_eq!(u.len(), out.len(), "a number for each position");
+    for (i, u) in u.iter().enumerate() {
+        // Each goes to one of the places so far, and what stood there to the new one.
+        let j = ((u * (i + 1) as f64) as usize).min(i);
+        out[i] = out[j];
+        out[j] = i as i64;
+    }
 }
 
 /// The position of the mode of each lane: of the most frequent values the smallest, and of its

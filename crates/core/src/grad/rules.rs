@@ -207,8 +207,10 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
         HostOp::Scatter { axis, mode } => scatter(*axis as i64, *mode, g, y, x),
         HostOp::Argsort { .. }
         | HostOp::Topk { .. }
+        | HostOp::Select { .. }
         | HostOp::SearchSorted { .. }
         | HostOp::Mode
+        | HostOp::Shuffle
         | HostOp::OneHot(_) => Err(no_gradient(y, ": positions are integers")),
         HostOp::Linalg(l) => linalg_rules::apply(*l, g, y, x, needs),
         HostOp::MaxPool(which, pool) => {

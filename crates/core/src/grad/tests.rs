@@ -3,7 +3,7 @@
 use super::{GradcheckOptions, gradcheck_with, vmap};
 use crate::{
     DType, Result, Shape, Tensor,
-    op::{Conv, ConvKind, ConvParams, HostOp, Op, ReduceOp, ScatterMode},
+    op::{Conv, ConvKind, ConvParams, HostOp, Op, Rank, ReduceOp, ScatterMode},
     view::ViewOp,
 };
 use smallvec::{SmallVec, smallvec};
@@ -208,6 +208,10 @@ fn vmap_of_sorting_and_searching() {
             Ok(host(op, &[&x[0]], &x[0].shape().with(axis, 2)))
         };
         same("topk", top, &[&x], &[Some(0)]);
+        for rank in [Rank::At(1), Rank::Median, Rank::NanMedian] {
+            let f = |x: &[Tensor]| Ok(host(HostOp::Select { axis, rank }, &[&x[0]], &x[0].shape().with(axis, 1)));
+            same("select", f, &[&x], &[Some(0)]);
+        }
     }
     let repeated = (&x * 3.0).floor();
     let mode = |x: &[Tensor]| Ok(host(HostOp::Mode, &[&x[0]], &Shape::from(2)));

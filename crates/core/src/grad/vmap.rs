@@ -194,6 +194,7 @@ impl Batch {
                 HostOp::Topk { axis, k, largest } => {
                     same(Op::Host(HostOp::Topk { axis: axis + 1, k: *k, largest: *largest }))
                 }
+                HostOp::Select { axis, rank } => same(Op::Host(HostOp::Select { axis: axis + 1, rank: *rank })),
                 HostOp::Scatter { axis, mode } => same(Op::Host(HostOp::Scatter { axis: axis + 1, mode: *mode })),
                 HostOp::SearchSorted { .. } => self.searchsorted(t, &inputs[0], &inputs[1])?,
                 HostOp::Mode if inputs[0].rank() > 0 => same(node.op.clone()),
@@ -206,7 +207,8 @@ impl Batch {
                 | HostOp::Border(_)
                 | HostOp::BorderGrad(_)
                 | HostOp::OneHot(_) => same(node.op.clone()),
-                HostOp::TakeRows
+                HostOp::Shuffle
+                | HostOp::TakeRows
                 | HostOp::AddRows
                 | HostOp::Lstm(_)
                 | HostOp::LstmGrad(_)

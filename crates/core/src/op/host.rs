@@ -37,6 +37,13 @@ pub enum HostOp {
         /// Largest first.
         largest: bool,
     },
+    /// Where the element of a rank is in that order; the axis stays with extent 1.
+    Select {
+        /// Along this axis, which is not empty.
+        axis: usize,
+        /// Which element.
+        rank: Rank,
+    },
     /// (base, index, src): base with `src` combined in at `index` along an axis, in index order. Where the index has one
     /// element along all other axes, it says where whole rows go; then the source may be one number for all of them.
     Scatter {
@@ -52,6 +59,8 @@ pub enum HostOp {
     },
     /// The index of the most frequent value along the last axis (the smallest of equals, its last occurrence).
     Mode,
+    /// The positions of a vector of f64 from 0 to 1, 1 excluded, in an order that these numbers say.
+    Shuffle,
     /// A matrix routine on the last two axes.
     Linalg(Linalg),
     /// The maxima of windows over the last two axes, f32: see [`MaxPool`].
@@ -80,6 +89,17 @@ pub enum HostOp {
     Attention(Arc<Attention>),
     /// `(q, k, v[, mask], what Attention gave, gradient) -> flat`: the gradients for q, k and v one after the other.
     AttentionGrad(Arc<Attention>),
+}
+
+/// An element by its place in the order of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rank {
+    /// The one with so many before it.
+    At(usize),
+    /// The middle one, the lower of two; the first NaN where there is one.
+    Median,
+    /// The middle one of those that are not NaN.
+    NanMedian,
 }
 
 /// Which of the maps that belong to maximum pooling.
@@ -236,9 +256,11 @@ impl HostOp {
             HostOp::Scan { .. }
             | HostOp::Argsort { .. }
             | HostOp::Topk { .. }
+            | HostOp::Select { .. }
             | HostOp::Scatter { .. }
             | HostOp::SearchSorted { .. }
             | HostOp::Mode
+            | HostOp::Shuffle
             | HostOp::Linalg(_)
             | HostOp::MaxPool(..)
             | HostOp::MeanPool(_)
@@ -268,9 +290,13 @@ impl HostOp {
             },
             HostOp::Argsort { .. } => "argsort",
             HostOp::Topk { .. } => "topk",
+            HostOp::Select { rank: Rank::At(_), .. } => "kthvalue",
+            HostOp::Select { rank: Rank::Median, .. } => "median",
+            HostOp::Select { rank: Rank::NanMedian, .. } => "nanmedian",
             HostOp::Scatter { .. } => "scatter",
             HostOp::SearchSorted { .. } => "searchsorted",
             HostOp::Mode => "mode",
+            HostOp::Shuffle => "randperm",
             HostOp::Linalg(l) => match l {
                 Linalg::Slogdet => "slogdet",
                 Linalg::Inv => "inv",

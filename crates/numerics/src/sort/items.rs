@@ -14,7 +14,7 @@ pub(crate) type Item = (u64, u32);
 #[derive(Default)]
 pub(super) struct Items {
     pub wide: Vec<Item>,
-    packed: Vec<u64>,
+    pub packed: Vec<u64>,
 }
 
 impl Items {
@@ -47,19 +47,6 @@ impl Items {
             });
         });
         true
-    }
-}
-
-impl Items {
-    /// The position of the `rank`-th smallest (from zero) of a lane.
-    pub fn select<T: Order>(&mut self, x: &[T], rank: usize) -> i64 {
-        let Some(how) = Packing::of(x, false) else {
-            all(x, false, &mut self.wide);
-            return i64::from(self.wide.select_nth_unstable(rank).1.1);
-        };
-        self.packed.clear();
-        self.packed.extend(x.iter().zip(0..).map(|(x, i)| how.item(*x, i)));
-        how.position(*self.packed.select_nth_unstable(rank).1) as i64
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lanes of a few elements, sorted eight at a time: one network of exchanges, on vectors of words.
+//! Lanes of a few elements, sorted sixteen at a time: one network of exchanges, on vectors of words.
 
 use super::packed::FEW;
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
     transpose::Transposition,
 };
 
-/// Lanes that are sorted side by side.
-const SIDE: usize = 8;
+/// Lanes that are sorted side by side: two vectors, so that an exchange of one waits for its operands while the other is done.
+const SIDE: usize = 16;
 
 /// A word of each lane, for each element.
 type Words = [[u64; SIDE]; FEW];
@@ -33,7 +33,7 @@ pub(super) fn sort<T: Order>(l: Lanes, m: usize, x: &[T], descending: bool, out:
             if rows {
                 keys(&x[first * n..][..SIDE * n], flip, &mut flat);
                 let turn = Transposition { rows: n, columns: SIDE, from: n as isize, to: SIDE as isize };
-                // SAFETY: there are eight lanes of so many keys, and room for a few.
+                // SAFETY: there are sixteen lanes of so many keys, and room for a few.
                 unsafe { turn.run(flat.as_ptr(), all.as_mut_ptr().cast::<u64>(), false) };
             } else if columns {
                 let from = place(first, n);
@@ -149,28 +149,33 @@ fn pairs(exchanges: &[(u8, u8)], keys: &mut Words, places: &mut Words) {
 /// The same by vectors, which the compiler makes of none of it.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{FEW, Words};
+    use super::{FEW, SIDE, Words};
     use std::arch::x86_64::*;
 
+    /// Words of a vector.
+    const WIDTH: usize = 8;
+
     #[target_feature(enable = "avx512f")]
-    fn load(x: &[u64; 8]) -> __m512i {
-        // SAFETY: these are as many bytes.
-        unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
+    fn load(x: &[u64; SIDE], half: usize) -> __m512i {
+        // SAFETY: a half is as many bytes.
+        unsafe { _mm512_loadu_si512(x[half * WIDTH..][..WIDTH].as_ptr().cast()) }
     }
 
     #[target_feature(enable = "avx512f")]
-    fn store(x: &mut [u64; 8], v: __m512i) {
+    fn store(x: &mut [u64; SIDE], half: usize, v: __m512i) {
         // SAFETY: as above.
-        unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), v) }
+        unsafe { _mm512_storeu_si512(x[half * WIDTH..][..WIDTH].as_mut_ptr().cast(), v) }
     }
 
     #[target_feature(enable = "avx512f")]
     pub fn words(exchanges: &[(u8, u8)], x: &mut Words) {
         for &(a, b) in exchanges {
             let (a, b) = (a as usize % FEW, b as usize % FEW);
-            let (p, q) = (load(&x[a]), load(&x[b]));
-            store(&mut x[a], _mm512_min_epu64(p, q));
-            store(&mut x[b], _mm512_max_epu64(p, q));
+            for half in 0..SIDE / WIDTH {
+                let (p, q) = (load(&x[a], half), load(&x[b], half));
+                store(&mut x[a], half, _mm512_min_epu64(p, q));
+                store(&mut x[b], half, _mm512_max_epu64(p, q));
+            }
         }
     }
 
@@ -178,13 +183,16 @@ mod x86 {
     pub fn pairs(exchanges: &[(u8, u8)], keys: &mut Words, places: &mut Words) {
         for &(a, b) in exchanges {
             let (a, b) = (a as usize % FEW, b as usize % FEW);
-            let (k, l, p, q) = (load(&keys[a]), load(&keys[b]), load(&places[a]), load(&places[b]));
-            let earlier = _mm512_mask_cmplt_epu64_mask(_mm512_cmpeq_epi64_mask(k, l), p, q);
-            let keep = _mm512_cmplt_epu64_mask(k, l) | earlier;
-            store(&mut keys[a], _mm512_min_epu64(k, l));
-            store(&mut keys[b], _mm512_max_epu64(k, l));
-            store(&mut places[a], _mm512_mask_blend_epi64(keep, q, p));
-            store(&mut places[b], _mm512_mask_blend_epi64(keep, p, q));
+            for half in 0..SIDE / WIDTH {
+                let (k, l) = (load(&keys[a], half), load(&keys[b], half));
+                let (p, q) = (load(&places[a], half), load(&places[b], half));
+                let earlier = _mm512_mask_cmplt_epu64_mask(_mm512_cmpeq_epi64_mask(k, l), p, q);
+                let keep = _mm512_cmplt_epu64_mask(k, l) | earlier;
+                store(&mut keys[a], half, _mm512_min_epu64(k, l));
+                store(&mut keys[b], half, _mm512_max_epu64(k, l));
+                store(&mut places[a], half, _mm512_mask_blend_epi64(keep, q, p));
+                store(&mut places[b], half, _mm512_mask_blend_epi64(keep, p, q));
+            }
         }
     }
 }

@@ -240,3 +240,59 @@ fn every_length_sorts_as_comparing_does() {
         check(&nans);
     }
 }
+
+#[test]
+fn ranks_of_long_lanes_are_found_as_by_sorting() {
+    fn check<T: Order + std::fmt::Debug>(x: &[T]) {
+        let (n, l) = (x.len(), Lanes::rows(1, x.len()));
+        let mut order = vec![0; n];
+        argsort(l, x, false, &mut order);
+        let find = |f: &dyn Fn(&mut [i64])| {
+            let mut out = [-1];
+            f(&mut out);
+            out[0]
+        };
+        for k in [1, 2, n / 3, n / 2, n / 2 + 1, n - 1, n] {
+            assert_eq!(find(&|out| kthvalue(l, x, k, out)), order[k - 1], "rank {k} of {n}");
+        }
+        let nans = x.iter().filter(|x| x.is_nan()).count();
+        assert_eq!(find(&|out| median(l, x, true, out)), order[(n - nans).saturating_sub(1) / 2]);
+        let first = x.iter().position(|x| x.is_nan());
+        assert_eq!(find(&|out| median(l, x, false, out)), first.map_or(order[(n - 1) / 2], |p| p as i64));
+    }
+    let mut r = Random(7);
+    for n in [4095, 4096, 5003, 40_001] {
+        let ties: Vec<i64> = (0..n).map(|_| r.below(40) as i64 - 20).collect();
+        check(&ties);
+        check(&ties.iter().map(|x| *x as u8).collect::<Vec<_>>());
+        check(&ties.iter().map(|x| *x << 50).collect::<Vec<_>>());
+        check(&vec![-3i32; n]);
+        // The last of one key and the first of the next.
+        check(&(0..n).map(|i| (i % 2) as i16).collect::<Vec<_>>());
+        let floats: Vec<f64> = (0..n).map(|_| (r.below(1 << 20) as f64 - 5e5) * 1e-3).collect();
+        check(&floats);
+        check(&floats.iter().map(|x| *x as f32).collect::<Vec<_>>());
+        let ends = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0, -0.0];
+        check(
+            &floats.iter().map(|x| if *x > 0.0 { *x as f32 } else { ends[x.abs() as usize % 5] }).collect::<Vec<_>>(),
+        );
+    }
+}
+
+#[test]
+fn every_order_is_as_likely_as_any_other() {
+    let mut r = Random(3);
+    let mut counts = std::collections::BTreeMap::new();
+    for _ in 0..24_000 {
+        let u: Vec<f64> = (0..4).map(|_| r.below(1 << 30) as f64 / (1u64 << 30) as f64).collect();
+        let mut out = [0; 4];
+        shuffled(&u, &mut out);
+        *counts.entry(out).or_insert(0) += 1;
+    }
+    assert_eq!(counts.len(), 24);
+    // A thousand each, give or take five deviations.
+    assert!(counts.values().all(|&c: &i32| (850..1150).contains(&c)), "{counts:?}");
+    let (mut out, u) = (vec![0; 1000], vec![1.0 - f64::EPSILON; 1000]);
+    shuffled(&u, &mut out);
+    assert_eq!(out, (0..1000).collect::<Vec<i64>>());
+}

@@ -1,7 +1,23 @@
 use super::*;
 
 fn check<T: Copy + PartialEq + std::fmt::Debug + 'static>(make: impl Fn(usize) -> T) {
-    for (rows, columns) in [(1, 1), (16, 16), (8, 24), (17, 33), (70, 150), (129, 64), (5, 200), (200, 3)] {
+    for (rows, columns) in [
+        (1, 1),
+        (16, 16),
+        (8, 24),
+        (17, 33),
+        (70, 150),
+        (129, 64),
+        (5, 200),
+        (200, 3),
+        (10, 40),
+        (40, 4),
+        (33, 5),
+        (50, 7),
+        (7, 50),
+        (40, 2),
+        (9, 3),
+    ] {
         for (gap, stream) in [(0, false), (3, false), (0, true), (16, true)] {
             let t = Transposition { rows, columns, from: (rows + gap) as isize, to: (columns + gap) as isize };
             let x: Vec<T> = (0..columns * (rows + gap)).map(&make).collect();

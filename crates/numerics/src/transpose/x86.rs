@@ -32,6 +32,7 @@ pub(super) unsafe fn blocks<T: Copy>(t: &Transposition, source: *const T, target
             unsafe {
                 match size_of::<T>() {
                     4 if !whole && edge.pays(side) => edge.singles(from.cast(), to.cast()),
+                    8 if rows == 2 && columns == side => pairs(from.cast(), t.from, to.cast(), t.to),
                     8 if !whole && edge.pays(side) => edge.doubles(from.cast(), to.cast()),
                     2 if !whole && columns == side && edge.pays(side) => edge.words(from.cast(), to.cast()),
                     1 if !whole && columns == side && edge.pays(side) => edge.bytes(from.cast(), to.cast()),
@@ -154,6 +155,25 @@ unsafe fn doubles(from: *const i64, step: isize, to: *mut i64, to_step: isize, s
     }
 }
 
+/// Eight columns of two rows: what is left of rows of ten.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pairs(from: *const i64, step: isize, to: *mut i64, to_step: isize) {
+    // SAFETY: the caller gives two rows of eight numbers on both sides.
+    unsafe {
+        let pair = |i: isize| _mm_loadu_si128(from.offset(i * step).cast());
+        let four = |i: isize| {
+            let v = _mm512_inserti64x2::<1>(_mm512_castsi128_si512(pair(i)), pair(i + 1));
+            _mm512_inserti64x2::<3>(_mm512_inserti64x2::<2>(v, pair(i + 2)), pair(i + 3))
+        };
+        let (a, b) = (four(0), four(4));
+        let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+        let odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+        _mm512_storeu_si512(to.cast(), _mm512_permutex2var_epi64(a, even, b));
+        _mm512_storeu_si512(to.offset(to_step).cast(), _mm512_permutex2var_epi64(a, odd, b));
+    }
+}
+
 /// A block that is less than a whole one.
 struct Edge {
     rows: usize,
@@ -163,9 +183,9 @@ struct Edge {
 }
 
 impl Edge {
-    /// Whether it is large enough to be turned in registers: then it also has half a vector of columns.
+    /// Whether it is large enough to be turned in registers: then it also has a quarter of a vector of columns.
     fn pays(&self, side: usize) -> bool {
-        2 * self.columns >= side && 4 * self.rows * self.columns >= side * side
+        4 * self.columns >= side && 4 * self.rows * self.columns >= side * side
     }
 
     /// Whole columns of a few words each.
@@ -201,8 +221,10 @@ impl Edge {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     unsafe fn singles(&self, from: *const i32, to: *mut i32) {
-        let (rows, last) = (((1u32 << self.rows) - 1) as __mmask16, self.columns - 8);
-        // The last eight of a line; those and the first eight are all, and stores that leave lanes out are slow.
+        let part = if self.columns < 8 { 4 } else { 8 };
+        let (rows, last) = (((1u32 << self.rows) - 1) as __mmask16, self.columns - part);
+        // The last eight of a line, or the last four of a shorter one; those and as many first ones are all, and stores that
+        // leave lanes out are slow.
         let ends = _mm512_add_epi32(
             _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7),
             _mm512_set1_epi32(last as i32),
@@ -218,6 +240,10 @@ impl Edge {
                 let to = to.offset(i as isize * self.to);
                 if self.columns == 16 {
                     _mm512_storeu_si512(to.cast(), v);
+                } else if part == 4 {
+                    _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(v));
+                    let end = _mm512_castsi512_si128(_mm512_permutexvar_epi32(ends, v));
+                    _mm_storeu_si128(to.add(last).cast(), end);
                 } else {
                     _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(v));
                     let end = _mm512_castsi512_si256(_mm512_permutexvar_epi32(ends, v));
@@ -230,7 +256,8 @@ impl Edge {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     unsafe fn doubles(&self, from: *const i64, to: *mut i64) {
-        let (rows, last) = (((1u32 << self.rows) - 1) as __mmask8, self.columns - 4);
+        let part = if self.columns < 4 { 2 } else { 4 };
+        let (rows, last) = (((1u32 << self.rows) - 1) as __mmask8, self.columns - part);
         let ends = _mm512_add_epi64(_mm512_setr_epi64(0, 1, 2, 3, 0, 1, 2, 3), _mm512_set1_epi64(last as i64));
         // SAFETY: as above.
         unsafe {
@@ -241,6 +268,10 @@ impl Edge {
                 let to = to.offset(i as isize * self.to);
                 if self.columns == 8 {
                     _mm512_storeu_si512(to.cast(), v);
+                } else if part == 2 {
+                    _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(v));
+                    let end = _mm512_castsi512_si128(_mm512_permutexvar_epi64(ends, v));
+                    _mm_storeu_si128(to.add(last).cast(), end);
                 } else {
                     _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(v));
                     let end = _mm512_castsi512_si256(_mm512_permutexvar_epi64(ends, v));

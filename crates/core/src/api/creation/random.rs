@@ -3,7 +3,7 @@
 use crate::api::same_device;
 use crate::{
     DType, Device, Error, Result, Shape, Tensor,
-    op::{HostOp, Op},
+    op::{Composite, HostOp, Op},
     replay,
 };
 use std::{panic::Location, sync::Mutex};
@@ -125,11 +125,17 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn normal_on(shape: Shape, dtype: DType, device: Device) -> Tensor {
         let work = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        static NORMAL: Composite = Composite {
+            name: "normal",
+            build: |x, _| {
+                // 1 - u is in (0, 1], so the logarithm is finite.
+                let r = ((1.0 - &x[0]).log() * -2.0).sqrt();
+                r * (&x[1] * std::f64::consts::TAU).cos()
+            },
+        };
         let u = Tensor::uniform_on(shape.clone(), work, device);
-        let v = Tensor::uniform_on(shape, work, device);
-        // 1 - u is in (0, 1], so the logarithm is finite.
-        let r = ((1.0 - u).log() * -2.0).sqrt();
-        (r * (v * std::f64::consts::TAU).cos()).to_dtype(dtype)
+        let v = Tensor::uniform_on(shape.clone(), work, device);
+        Tensor::composed(&NORMAL, &[&u, &v], &[], shape, work).to_dtype(dtype)
     }
 
     /// Normal numbers of this mean and deviation, f32.
@@ -195,6 +201,13 @@ impl Tensor {
     /// `0..n` in random order, as i64.
     #[track_caller]
     pub fn randperm(n: usize) -> Tensor {
+        /// The longest that is shuffled by one thread: as long as it stays in a core's own cache, that takes less time than
+        /// to sort random keys on all of them.
+        const SHUFFLED: usize = 1 << 17;
+        if n <= SHUFFLED {
+            let u = Tensor::uniform_on(Shape::from(n), DType::F64, Device::cpu());
+            return u.make(Op::Host(HostOp::Shuffle), &[&u], Shape::from(n), DType::I64);
+        }
         // Keys of so many bits that they and the positions fit into words, which sort in half the time.
         let bits = (63 - usize::BITS.saturating_sub(n.leading_zeros()) as i32).clamp(31, 53);
         let keys = Tensor::uniform_on(Shape::from(n), DType::F64, Device::cpu()) * 2f64.powi(bits);

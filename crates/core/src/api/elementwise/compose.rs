@@ -6,7 +6,7 @@ use crate::api::{
 };
 use crate::{
     DType, Error, Result, Scalar, Tensor, is_grad_enabled,
-    op::{Op, ewise},
+    op::{Composite, Op, ewise},
 };
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -173,10 +173,17 @@ impl Tensor {
         if !self.dtype().is_float() {
             return self.resolve();
         }
+        static TO_NUM: Composite = Composite {
+            name: "nan_to_num",
+            build: |x, to| {
+                let (x, [nan, low, high]) = (&x[0], [0, 1, 2].map(|i| f64::from_bits(to[i])));
+                let y = x.with_constant(&x.isneginf(), low).with_constant(&x.isposinf(), high);
+                y.with_constant(&x.isnan(), nan)
+            },
+        };
         let max = largest(self.dtype());
-        let x = self.with_constant(&self.isneginf(), to.neginf.unwrap_or(-max));
-        let x = x.with_constant(&self.isposinf(), to.posinf.unwrap_or(max));
-        x.with_constant(&self.isnan(), to.nan)
+        let to = [to.nan, to.neginf.unwrap_or(-max), to.posinf.unwrap_or(max)].map(f64::to_bits);
+        Tensor::composed(&TO_NUM, &[self], &to, self.shape().clone(), self.dtype())
     }
 
     /// The normal distribution function.
@@ -311,10 +318,22 @@ impl Tensor {
     pub fn lerp(&self, end: &Tensor, weight: impl Operand) -> Result<Tensor> {
         let w = weight.tensor(self);
         same_device("lerp", &[self, end, &w])?;
-        broadcast_all("lerp", &[self, end, &w])?;
-        let gap = end.sub(self)?;
-        let (near, far) = (self.add(&gap.mul(&w)?)?, end.sub(&gap.mul(&w.rsub(1.0)?)?)?);
-        w.abs().lt(0.5)?.where_(&near, &far)
+        let shape = broadcast_all("lerp", &[self, end, &w])?;
+        fn between(x: &Tensor, end: &Tensor, w: &Tensor) -> Result<Tensor> {
+            let gap = end.sub(x)?;
+            let (near, far) = (x.add(&gap.mul(w)?)?, end.sub(&gap.mul(&w.rsub(1.0)?)?)?);
+            w.abs().lt(0.5)?.where_(&near, &far)
+        }
+        static LERP: Composite = Composite {
+            name: "lerp",
+            // What was checked does not fail.
+            build: |x, _| between(&x[0], &x[1], &x[2]).unwrap_or_else(|_| x[0].clone()),
+        };
+        let dtype = self.dtype();
+        if end.dtype() != dtype || w.dtype() != dtype || !dtype.is_float() {
+            return between(self, end, &w);
+        }
+        Ok(Tensor::composed(&LERP, &[self, end, &w], &[], shape, dtype))
     }
 
     /// Between `lo` and `hi` (NaN stays); the bounds themselves pass the gradient on.

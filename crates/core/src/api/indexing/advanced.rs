@@ -1,8 +1,9 @@
 //! Index tensors: several of them looked up together, by NumPy's rules for advanced indexing.
 
 use crate::api::{broadcast_all, same_device};
-use crate::{DType, Error, ErrorKind, Result, Scalar, Shape, Tensor};
+use crate::{DType, Error, ErrorKind, Result, Scalar, Shape, Tensor, op::Composite};
 use gradus_numerics::unique;
+use smallvec::SmallVec;
 
 /// A tensor with the axes that are looked up side by side as one, and where each lookup lands on it.
 struct Joined {
@@ -17,6 +18,40 @@ struct Joined {
     /// The order of axes that brought them side by side, if they were not.
     order: Option<Vec<i64>>,
 }
+
+/// Index tensors of neighbouring axes as places of these axes as one, flat. A setting an index: twice its axis' extent, and
+/// one more where all of it is known to be in range and not to count from the end.
+static PLACES: Composite = Composite {
+    name: "index",
+    build: |given, settings| {
+        let constant = |x: i64| Tensor::constant(Scalar::I(x), DType::I64, given[0].device());
+        let (zero, poison) = (constant(0), constant(i64::MIN / 2));
+        let sure = settings.iter().all(|s| s & 1 == 1);
+        let mut all: Option<Tensor> = None;
+        for (t, setting) in given.iter().zip(settings) {
+            let (n, plain) = ((setting >> 1) as i64, setting & 1 == 1);
+            let i = if plain { t.resolve() } else { wrapped(t, n as usize) };
+            // A place out of range in one axis must not become a place in range of the joined one.
+            let i = match plain || given.len() == 1 {
+                true => i,
+                false => zero.raw_gt(&i).raw_or(&i.raw_ge(&constant(n))).raw_where(&poison, &i),
+            };
+            all = Some(match all {
+                None => i,
+                Some(sum) if sure => &sum * n + &i,
+                Some(sum) => {
+                    let lost = zero.raw_gt(&sum).raw_or(&zero.raw_gt(&i));
+                    lost.raw_where(&poison, &(&sum * n + &i))
+                }
+            });
+        }
+        let all = all.unwrap_or(zero);
+        let refs: Vec<&Tensor> = given.iter().collect();
+        // They were broadcast before: this does not fail.
+        let shape = broadcast_all("index", &refs).unwrap_or_else(|_| all.shape().clone());
+        all.expand_to(&shape).ravel()
+    },
+};
 
 /// `i`, or `i + n` where it counts from the end; what is out of range stays so, for the lookup to report.
 #[track_caller]
@@ -45,35 +80,16 @@ impl Tensor {
             return Ok(joined.map(|j| Joined { order: Some(order), ..j }));
         }
         let extents: Vec<usize> = at.iter().map(|&a| self.dims()[a]).collect();
-        let mut plain = true;
+        let mut settings: SmallVec<[u64; 4]> = SmallVec::new();
         for ((t, &a), &n) in given.iter().zip(&at).zip(&extents) {
-            plain &= self.check_known(op, t, a, n)?;
+            let plain = self.check_known(op, t, a, n)?;
+            settings.push((n as u64) << 1 | u64::from(plain));
         }
-        let many = given.len() > 1 && !plain;
-        let mut index: Option<Tensor> = None;
-        for (t, &n) in given.iter().zip(&extents) {
-            if plain {
-                index = Some(index.map_or_else(|| t.clone(), |sum| &sum * n as i64 + t));
-                continue;
-            }
-            let i = wrapped(t, n);
-            // A place out of range in one axis must not become a place in range of the joined one.
-            let zero = Tensor::constant(Scalar::I(0), DType::I64, i.device());
-            let size = Tensor::constant(Scalar::I(n as i64), DType::I64, i.device());
-            let bad = zero.raw_gt(&i).raw_or(&i.raw_ge(&size));
-            let poison = Tensor::constant(Scalar::I(i64::MIN / 2), DType::I64, i.device());
-            let i = if many { bad.raw_where(&poison, &i) } else { i };
-            index = Some(match index {
-                None => i,
-                Some(sum) => {
-                    let lost = zero.raw_gt(&sum).raw_or(&zero.raw_gt(&i));
-                    let sum = &sum * n as i64 + &i;
-                    lost.raw_where(&poison, &sum)
-                }
-            });
-        }
-        let index = index.ok_or_else(|| Tensor::bug("an index tensor is there"))?;
-        let index = index.expand_to(&shape).ravel();
+        let index = match &refs[..] {
+            // Nothing to do: a known index of one axis.
+            [one] if settings[0] & 1 == 1 => one.ravel(),
+            _ => Tensor::composed(&PLACES, &refs, &settings, shape.numel().into(), DType::I64),
+        };
         let d = self.dims();
         let total = extents.iter().product();
         let rows: Shape =

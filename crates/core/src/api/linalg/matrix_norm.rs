@@ -1,7 +1,10 @@
 //! Norms of vectors and matrices, condition numbers, and distances between rows.
 
 use crate::api::{axes, axis, same_device};
-use crate::{Axes, Error, Result, Scalar, Shape, Tensor};
+use crate::{
+    Axes, Error, Result, Scalar, Shape, Tensor,
+    op::{Composite, ReduceOp},
+};
 use smallvec::SmallVec;
 
 /// Which norm.
@@ -92,7 +95,17 @@ impl Tensor {
             return self.abs().sum_dim(dims, keepdim);
         }
         if p == 2.0 {
-            return Ok(root((self * self).sum_dim(dims, keepdim)?, 2.0));
+            static EUCLID: Composite = Composite {
+                name: "vector_norm",
+                build: |x, settings| {
+                    let axes = settings[1..].iter().map(|&a| a as usize).collect();
+                    root((&x[0] * &x[0]).high().reduce_dims(ReduceOp::Sum, axes, settings[0] == 1), 2.0)
+                },
+            };
+            let settings: SmallVec<[u64; 7]> =
+                [keepdim as u64].into_iter().chain(over.iter().map(|&a| a as u64)).collect();
+            let shape = self.reduced_shape(&over, keepdim);
+            return Ok(Tensor::composed(&EUCLID, &[self], &settings, shape, self.dtype()));
         }
         // A zero's power is a constant, so that no infinite slope meets it.
         let a = self.abs();

@@ -1,7 +1,7 @@
 //! Moving elements without arithmetic: shapes, axes, slices, padding, joining.
 
 use crate::api::{axes, axis, broadcast_all, same_device};
-use crate::{Axes, DType, Error, ErrorKind, Result, Shape, Tensor, op::Op, view::ViewOp};
+use crate::{Axes, DType, Error, ErrorKind, Result, Shape, Tensor, op::Composite, op::Op, view::ViewOp};
 use smallvec::SmallVec;
 
 impl Tensor {
@@ -350,8 +350,27 @@ impl Tensor {
             let why = format!("shapes differ: {} and {}", first.shape(), t.shape());
             return Err(Error::shape("stack", &[first.shape(), t.shape()], why).operand(first).operand(t));
         }
-        let parts = tensors.iter().map(|t| t.unsqueeze(dim)).collect::<Result<Vec<_>>>()?;
-        Tensor::cat(&parts.iter().collect::<Vec<_>>(), dim)
+        same_device("stack", tensors)?;
+        let a = axis("stack", dim, first.rank() + 1)?;
+        static STACK: Composite = Composite {
+            name: "stack",
+            build: |x, at| {
+                let a = at[0] as usize;
+                let parts: SmallVec<[Tensor; 8]> = x.iter().map(|t| t.reshape_to(&t.shape().inserted(a, 1))).collect();
+                let shape = x[0].shape().inserted(a, parts.len());
+                match &parts[..] {
+                    [one] => one.clone(),
+                    all => all[0].make(Op::Cat { axis: a }, &all.iter().collect::<Vec<_>>(), shape, all[0].dtype()),
+                }
+            },
+        };
+        let dtype = tensors.iter().fold(first.dtype(), |d, t| d.promote(t.dtype()));
+        let shape = first.shape().inserted(a, tensors.len());
+        if tensors.iter().all(|t| t.dtype() == dtype) {
+            return Ok(Tensor::composed(&STACK, tensors, &[a as u64], shape, dtype));
+        }
+        let parts: Vec<Tensor> = tensors.iter().map(|t| t.to_dtype(dtype)).collect();
+        Ok(Tensor::composed(&STACK, &parts.iter().collect::<Vec<_>>(), &[a as u64], shape, dtype))
     }
 
     /// All tensors expanded to their common shape.

@@ -5,6 +5,7 @@ use crate::{
     Error, Result, Shape, Tensor,
     op::{Composite, ewise},
 };
+use smallvec::SmallVec;
 
 /// selu's two numbers (Klambauer et al., 2017).
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
@@ -71,25 +72,50 @@ impl Tensor {
     /// `x sigmoid(x)`, also called swish.
     #[track_caller]
     pub fn silu(&self) -> Tensor {
-        let x = self.as_float();
-        &x * x.sigmoid()
+        static SILU: Composite = Composite {
+            name: "silu",
+            build: |x, _| {
+                let x = x[0].as_float();
+                &x * x.sigmoid()
+            },
+        };
+        self.activated(&SILU, &[])
+    }
+
+    /// A function of single elements with these numbers, as one node.
+    #[track_caller]
+    fn activated(&self, of: &'static Composite, numbers: &[f64]) -> Tensor {
+        let bits: SmallVec<[u64; 4]> = numbers.iter().map(|x| x.to_bits()).collect();
+        Tensor::composed(of, &[self], &bits, self.shape().clone(), self.dtype().to_float())
     }
 
     /// `x tanh(softplus(x))`.
     #[track_caller]
     pub fn mish(&self) -> Tensor {
-        let x = self.as_float();
-        &x * x.unary(&ewise::SOFTPLUS).tanh()
+        static MISH: Composite = Composite {
+            name: "mish",
+            build: |x, _| {
+                let x = x[0].as_float();
+                &x * x.unary(&ewise::SOFTPLUS).tanh()
+            },
+        };
+        self.activated(&MISH, &[])
     }
 
     /// `scale x` above zero, `scale alpha (e^(x/width) - 1)` below.
     #[track_caller]
     fn elu_of(&self, alpha: f64, scale: f64, width: f64) -> Tensor {
-        let x = self.as_float();
-        let positive = x.above(0.0);
-        // The exponential sees no positive number, so that an overflow there cannot spoil the gradient.
-        let below = positive.raw_where(&x.zeros_like(), &x);
-        positive.raw_where(&(&x * scale), &((below / width).expm1() * (alpha * scale)))
+        static ELU: Composite = Composite {
+            name: "elu",
+            build: |x, numbers| {
+                let (x, [alpha, scale, width]) = (x[0].as_float(), [0, 1, 2].map(|i| f64::from_bits(numbers[i])));
+                let positive = x.above(0.0);
+                // The exponential sees no positive number, so that an overflow there cannot spoil the gradient.
+                let below = positive.raw_where(&x.zeros_like(), &x);
+                positive.raw_where(&(&x * scale), &((below / width).expm1() * (alpha * scale)))
+            },
+        };
+        self.activated(&ELU, &[alpha, scale, width])
     }
 
     /// `x` above zero, `alpha (e^x - 1)` below.
@@ -116,8 +142,14 @@ impl Tensor {
     /// `x` above zero, `slope x` below.
     #[track_caller]
     pub fn leaky_relu(&self, slope: f64) -> Tensor {
-        let x = self.as_float();
-        x.above(0.0).raw_where(&x, &(&x * slope))
+        static LEAKY: Composite = Composite {
+            name: "leaky_relu",
+            build: |x, slope| {
+                let x = x[0].as_float();
+                x.above(0.0).raw_where(&x, &(&x * f64::from_bits(slope[0])))
+            },
+        };
+        self.activated(&LEAKY, &[slope])
     }
 
     /// `x` above zero, `weight x` below, with one weight or one for each channel (axis 1).
@@ -157,8 +189,15 @@ impl Tensor {
     /// Cut off at `lo` and `hi`; no gradient from there on.
     #[track_caller]
     fn cut(&self, lo: f64, hi: f64) -> Tensor {
-        let (low, high) = (self.scalar_like(lo), self.scalar_like(hi));
-        low.raw_ge(self).raw_where(&low, &self.raw_ge(&high).raw_where(&high, self))
+        static CUT: Composite = Composite {
+            name: "hardtanh",
+            build: |x, ends| {
+                let x = &x[0];
+                let (low, high) = (x.scalar_like(f64::from_bits(ends[0])), x.scalar_like(f64::from_bits(ends[1])));
+                low.raw_ge(x).raw_where(&low, &x.raw_ge(&high).raw_where(&high, x))
+            },
+        };
+        Tensor::composed(&CUT, &[self], &[lo.to_bits(), hi.to_bits()], self.shape().clone(), self.dtype())
     }
 
     /// Between `lo` and `hi`, with gradient 0 at both.
@@ -179,25 +218,39 @@ impl Tensor {
     /// `relu6(x + 3) / 6`.
     #[track_caller]
     pub fn hardsigmoid(&self) -> Tensor {
-        (self.as_float() + 3.0).cut(0.0, 6.0) / 6.0
+        static HARD: Composite =
+            Composite { name: "hardsigmoid", build: |x, _| (x[0].as_float() + 3.0).cut(0.0, 6.0) / 6.0 };
+        self.activated(&HARD, &[])
     }
 
     /// `x hardsigmoid(x)`.
     #[track_caller]
     pub fn hardswish(&self) -> Tensor {
-        let x = self.as_float();
-        let middle = &x * (&x + 3.0) / 6.0;
-        let three = x.scalar_like(3.0);
-        let upper = x.raw_ge(&three).raw_where(&x, &middle);
-        x.scalar_like(-3.0).raw_ge(&x).raw_where(&x.zeros_like(), &upper)
+        static HARD: Composite = Composite {
+            name: "hardswish",
+            build: |x, _| {
+                let x = x[0].as_float();
+                let middle = &x * (&x + 3.0) / 6.0;
+                let three = x.scalar_like(3.0);
+                let upper = x.raw_ge(&three).raw_where(&x, &middle);
+                x.scalar_like(-3.0).raw_ge(&x).raw_where(&x.zeros_like(), &upper)
+            },
+        };
+        self.activated(&HARD, &[])
     }
 
     /// 0 within `lambda` of zero, `x` elsewhere.
     #[track_caller]
     pub fn hardshrink(&self, lambda: f64) -> Tensor {
-        let x = self.as_float();
-        let inside = x.raw_ge(&x.scalar_like(-lambda)).raw_and(&x.scalar_like(lambda).raw_ge(&x));
-        inside.raw_where(&x.zeros_like(), &x)
+        static SHRINK: Composite = Composite {
+            name: "hardshrink",
+            build: |x, numbers| {
+                let (x, lambda) = (x[0].as_float(), f64::from_bits(numbers[0]));
+                let inside = x.raw_ge(&x.scalar_like(-lambda)).raw_and(&x.scalar_like(lambda).raw_ge(&x));
+                inside.raw_where(&x.zeros_like(), &x)
+            },
+        };
+        self.activated(&SHRINK, &[lambda])
     }
 
     /// `x` moved towards zero by `lambda`, which is not negative.
@@ -208,10 +261,16 @@ impl Tensor {
                 Error::value("softshrink", format!("lambda cannot be {lambda}: it must not be negative")).operand(self)
             );
         }
-        let x = self.as_float();
-        // x * 0 rather than 0: a NaN stays one.
-        let lower = x.below(-lambda).raw_where(&(&x + lambda), &(&x * 0.0));
-        Ok(x.above(lambda).raw_where(&(&x - lambda), &lower))
+        static SHRINK: Composite = Composite {
+            name: "softshrink",
+            build: |x, numbers| {
+                let (x, lambda) = (x[0].as_float(), f64::from_bits(numbers[0]));
+                // x * 0 rather than 0: a NaN stays one.
+                let lower = x.below(-lambda).raw_where(&(&x + lambda), &(&x * 0.0));
+                x.above(lambda).raw_where(&(&x - lambda), &lower)
+            },
+        };
+        Ok(self.activated(&SHRINK, &[lambda]))
     }
 
     /// `x - tanh(x)`.
@@ -227,9 +286,15 @@ impl Tensor {
         if beta == 0.0 {
             return Err(Error::value("softplus", "beta cannot be 0").operand(self));
         }
-        let x = self.as_float();
-        let z = &x * beta;
-        Ok(z.above(threshold).raw_where(&x, &(z.unary(&ewise::SOFTPLUS) / beta)))
+        static SOFTPLUS: Composite = Composite {
+            name: "softplus",
+            build: |x, numbers| {
+                let (x, beta, threshold) = (x[0].as_float(), f64::from_bits(numbers[0]), f64::from_bits(numbers[1]));
+                let z = &x * beta;
+                z.above(threshold).raw_where(&x, &(z.unary(&ewise::SOFTPLUS) / beta))
+            },
+        };
+        Ok(self.activated(&SOFTPLUS, &[beta, threshold]))
     }
 
     /// `x / (1 + |x|)`.

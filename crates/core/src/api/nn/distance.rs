@@ -1,7 +1,10 @@
 //! Lengths, distances and angles between vectors along one axis.
 
 use crate::api::axis;
-use crate::{Error, Result, Tensor, op::ReduceOp};
+use crate::{
+    Error, Result, Tensor,
+    op::{Composite, ReduceOp},
+};
 
 impl Tensor {
     /// The p-norm along one position, which stays with extent 1. The gradient of a norm that is 0 is 0, and so is the
@@ -55,9 +58,16 @@ impl Tensor {
     #[track_caller]
     pub fn normalize(&self, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
         let a = axis("normalize", dim, self.rank())?;
-        let x = self.as_float();
-        let norm = x.p_norm_keep(p, a).at_least(eps);
-        Ok(x / norm)
+        static UNIT: Composite = Composite {
+            name: "normalize",
+            build: |x, how| {
+                let x = x[0].as_float();
+                let norm = x.p_norm_keep(f64::from_bits(how[1]), how[0] as usize).at_least(f64::from_bits(how[2]));
+                x / norm
+            },
+        };
+        let how = [a as u64, p.to_bits(), eps.to_bits()];
+        Ok(Tensor::composed(&UNIT, &[self], &how, self.shape().clone(), self.dtype().to_float()))
     }
 
     /// The cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`.
@@ -65,17 +75,21 @@ impl Tensor {
     pub fn cosine_similarity(&self, other: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
         let (x, y) = self.pair("cosine_similarity", other)?;
         let a = axis("cosine_similarity", dim, x.rank())?;
-        let unit = |t: &Tensor| {
-            let norm = t.p_norm_keep(2.0, a);
-            // The bound is invisible to gradients, as in PyTorch.
-            t / norm.valued(&norm.at_least(eps))
+        static COSINE: Composite = Composite {
+            name: "cosine_similarity",
+            build: |x, how| {
+                let (a, eps) = (how[0] as usize, f64::from_bits(how[1]));
+                let unit = |t: &Tensor| {
+                    let norm = t.p_norm_keep(2.0, a);
+                    // The bound is invisible to gradients, as in PyTorch.
+                    t / norm.valued(&norm.at_least(eps))
+                };
+                let axes = if x[0].rank() == 0 { Default::default() } else { [a].into_iter().collect() };
+                (unit(&x[0]) * unit(&x[1])).reduce_dims(ReduceOp::Sum, axes, false)
+            },
         };
-        let product = unit(&x) * unit(&y);
-        Ok(product.reduce_dims(
-            ReduceOp::Sum,
-            if x.rank() == 0 { Default::default() } else { [a].into_iter().collect() },
-            false,
-        ))
+        let shape = if x.rank() == 0 { x.shape().clone() } else { x.shape().without(a) };
+        Ok(Tensor::composed(&COSINE, &[&x, &y], &[a as u64, eps.to_bits()], shape, x.dtype()))
     }
 
     /// The p-norm of `self - other + eps` along the last axis.

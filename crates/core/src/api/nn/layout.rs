@@ -9,7 +9,7 @@
 
 use super::conv_product as product;
 use crate::{
-    DType, Result, Tensor,
+    DType, Device, Result, Tensor,
     op::{Conv, Op, ReduceOp},
     view::ViewOp,
 };
@@ -77,8 +77,38 @@ pub(super) fn node(conv: Conv, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(permuted(&Tensor::build(Op::Conv(Arc::new(conv)), &[&a, &b], shape, a.dtype(), a.device(), at), FIRST, at))
 }
 
+/// An elementwise operation over inputs that all lie across in one and the same way: the result lies as they do, as
+/// PyTorch has it, and no element moves. Where rows stay rows nothing is won by that, and readers may want them side by side.
+fn across(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static Location<'static>) -> Option<Tensor> {
+    let order = inputs.iter().find_map(|t| match &t.node().op {
+        Op::View(ViewOp::Permute(p)) => Some(p),
+        _ => None,
+    })?;
+    let fits = |t: &&Tensor| match &t.node().op {
+        Op::View(ViewOp::Permute(p)) => p == order,
+        op => matches!(op, Op::Scalar(_)),
+    };
+    if order.last() == Some(&(order.len() - 1)) || inputs[0].device() != Device::cpu() || !inputs.iter().all(fits) {
+        return None;
+    }
+    let view = |t: &Tensor, order: SmallVec<[usize; 6]>| {
+        let op = ViewOp::Permute(order);
+        let shape = op.shape(t.shape());
+        Tensor::build(Op::View(op), &[t], shape, t.dtype(), t.device(), at)
+    };
+    let mut back: SmallVec<[usize; 6]> = order.iter().map(|_| 0).collect();
+    order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
+    let lower: SmallVec<[Tensor; 3]> = inputs.iter().map(|t| view(t, back.clone())).collect();
+    let refs: SmallVec<[&Tensor; 3]> = lower.iter().collect();
+    let made = Tensor::build(op.clone(), &refs, refs[0].shape().clone(), dtype, refs[0].device(), at);
+    Some(view(&made, order.iter().copied().collect()))
+}
+
 /// An elementwise operation or a conversion over inputs of which one has its channels last: so has the result.
 pub(crate) fn pointwise(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static Location<'static>) -> Option<Tensor> {
+    if let Some(made) = across(op, inputs, dtype, at) {
+        return Some(made);
+    }
     if !inputs.iter().any(|t| is_last(t)) {
         return None;
     }

@@ -1,7 +1,10 @@
 //! Losses that compare element with element, and how losses are brought down to one number.
 
 use crate::api::broadcast_all;
-use crate::{Error, Result, Tensor, op::ewise};
+use crate::{
+    Error, Result, Shape, Tensor,
+    op::{Composite, ewise},
+};
 
 /// What becomes of the losses of single elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,17 @@ impl Reduction {
         };
         (loss.wide().sum() / over as f64).back_to(loss)
     }
+
+    /// The one of this number, as settings of composites hold it.
+    pub(crate) fn of(number: u64) -> Reduction {
+        let all = [Reduction::None, Reduction::Mean, Reduction::Sum, Reduction::BatchMean];
+        all.into_iter().find(|r| *r as u64 == number).unwrap_or_default()
+    }
+
+    /// The shape of what is left of losses of this shape.
+    pub(crate) fn shape(self, losses: &Shape) -> Shape {
+        if self == Reduction::None { losses.clone() } else { Shape::default() }
+    }
 }
 
 /// How [`Tensor::poisson_nll_loss`] works.
@@ -49,6 +63,14 @@ impl Default for PoissonNllOptions {
     }
 }
 
+/// A loss of pairs as one node. The settings are the reduction, then numbers of the loss.
+#[track_caller]
+fn of_pairs(of: &'static Composite, x: &Tensor, y: &Tensor, reduction: Reduction, number: f64) -> Result<Tensor> {
+    let (x, y) = x.pair(of.name, y)?;
+    let settings = [reduction as u64, number.to_bits()];
+    Ok(Tensor::composed(of, &[&x, &y], &settings, reduction.shape(x.shape()), x.dtype()))
+}
+
 impl Tensor {
     /// `(x - y)^2`.
     ///
@@ -59,15 +81,17 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
-        let (x, y) = self.pair("mse_loss", target)?;
-        Ok(reduction.apply(&(x - y).square()))
+        static MSE: Composite =
+            Composite { name: "mse_loss", build: |x, how| Reduction::of(how[0]).apply(&(&x[0] - &x[1]).square()) };
+        of_pairs(&MSE, self, target, reduction, 0.0)
     }
 
     /// `|x - y|`.
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
-        let (x, y) = self.pair("l1_loss", target)?;
-        Ok(reduction.apply(&(x - y).abs()))
+        static L1: Composite =
+            Composite { name: "l1_loss", build: |x, how| Reduction::of(how[0]).apply(&(&x[0] - &x[1]).abs()) };
+        of_pairs(&L1, self, target, reduction, 0.0)
     }
 
     /// `d^2 / (2 beta)` for distances below `beta`, `|d| - beta / 2` from there on.
@@ -79,11 +103,17 @@ impl Tensor {
         if beta == 0.0 {
             return self.l1_loss(target, reduction);
         }
-        let (x, y) = self.pair("smooth_l1_loss", target)?;
-        let d = x - y;
-        let size = d.abs();
-        let near = size.scalar_like(beta).raw_gt(&size);
-        Ok(reduction.apply(&near.raw_where(&(&d * &d * (0.5 / beta)), &(size - 0.5 * beta))))
+        static SMOOTH: Composite = Composite {
+            name: "smooth_l1_loss",
+            build: |x, how| {
+                let (d, beta) = (&x[0] - &x[1], f64::from_bits(how[1]));
+                let size = d.abs();
+                let near = size.scalar_like(beta).raw_gt(&size);
+                let loss = near.raw_where(&(&d * &d * (0.5 / beta)), &(size - 0.5 * beta));
+                Reduction::of(how[0]).apply(&loss)
+            },
+        };
+        of_pairs(&SMOOTH, self, target, reduction, beta)
     }
 
     /// `d^2 / 2` for distances up to `delta`, `delta (|d| - delta / 2)` beyond.
@@ -92,11 +122,17 @@ impl Tensor {
         if delta <= 0.0 || delta.is_nan() {
             return Err(Error::value("huber_loss", format!("delta cannot be {delta}: it must be positive")));
         }
-        let (x, y) = self.pair("huber_loss", target)?;
-        let d = x - y;
-        let size = d.abs();
-        let near = size.scalar_like(delta).raw_ge(&size);
-        Ok(reduction.apply(&near.raw_where(&(&d * &d * 0.5), &((size - 0.5 * delta) * delta))))
+        static HUBER: Composite = Composite {
+            name: "huber_loss",
+            build: |x, how| {
+                let (d, delta) = (&x[0] - &x[1], f64::from_bits(how[1]));
+                let size = d.abs();
+                let near = size.scalar_like(delta).raw_ge(&size);
+                let loss = near.raw_where(&(&d * &d * 0.5), &((size - 0.5 * delta) * delta));
+                Reduction::of(how[0]).apply(&loss)
+            },
+        };
+        of_pairs(&HUBER, self, target, reduction, delta)
     }
 
     /// `-(y ln x + (1 - y) ln(1 - x))` of probabilities, times `weight`; logarithms are bounded at -100.
@@ -114,18 +150,27 @@ impl Tensor {
                 .operand(self)
                 .operand(target));
         }
+        fn each(x: &Tensor, y: &Tensor) -> Tensor {
+            let product = x * (1.0 - x);
+            let regular = product.raw_ge(&product.scalar_like(EPS));
+            // At 0 and 1 the value is bounded, and the slope is PyTorch's (x - y) / max(x (1 - x), 1e-12).
+            let edge = x.detach();
+            let inner = regular.raw_where(x, &x.scalar_like(0.5));
+            let ln = regular.raw_where(&inner.log(), &edge.log().at_least(-100.0));
+            let ln_not = regular.raw_where(&(-&inner).log1p(), &(-&edge).log1p().at_least(-100.0));
+            let slope = (&edge - y.detach()) / EPS * (x - &edge);
+            let slope = regular.raw_where(&x.zeros_like(), &slope);
+            slope - (y * ln + (1.0 - y) * ln_not)
+        }
+        static BINARY: Composite = Composite {
+            name: "binary_cross_entropy",
+            build: |x, how| Reduction::of(how[0]).apply(&each(&x[0], &x[1])),
+        };
+        if weight.is_none() {
+            return of_pairs(&BINARY, self, target, reduction, 0.0);
+        }
         let (x, y) = self.pair("binary_cross_entropy", target)?;
-        let product = &x * (1.0 - &x);
-        let regular = product.raw_ge(&product.scalar_like(EPS));
-        // At 0 and 1 the value is bounded, and the slope is PyTorch's (x - y) / max(x (1 - x), 1e-12).
-        let edge = x.detach();
-        let inner = regular.raw_where(&x, &x.scalar_like(0.5));
-        let ln = regular.raw_where(&inner.log(), &edge.log().at_least(-100.0));
-        let ln_not = regular.raw_where(&(-&inner).log1p(), &(-&edge).log1p().at_least(-100.0));
-        let slope = (&edge - y.detach()) / EPS * (&x - &edge);
-        let slope = regular.raw_where(&x.zeros_like(), &slope);
-        let loss = slope - (&y * ln + (1.0 - &y) * ln_not);
-        Ok(reduction.apply(&weighted("binary_cross_entropy", loss, weight)?))
+        Ok(reduction.apply(&weighted("binary_cross_entropy", each(&x, &y), weight)?))
     }
 
     /// [`Tensor::binary_cross_entropy`] of the sigmoid, right at any logit; `pos_weight` multiplies the losses of
@@ -143,6 +188,16 @@ impl Tensor {
             let why = format!("input and target differ in shape: {} and {}", self.shape(), target.shape());
             return Err(Error::shape(name, &[self.shape(), target.shape()], why).operand(self).operand(target));
         }
+        static PLAIN: Composite = Composite {
+            name: "binary_cross_entropy_with_logits",
+            build: |x, how| {
+                let loss = (1.0 - &x[1]) * &x[0] + (-&x[0]).unary(&ewise::SOFTPLUS);
+                Reduction::of(how[0]).apply(&loss)
+            },
+        };
+        if weight.is_none() && pos_weight.is_none() {
+            return of_pairs(&PLAIN, self, target, reduction, 0.0);
+        }
         let (x, y) = self.pair(name, target)?;
         let ln = (-&x).unary(&ewise::SOFTPLUS); // -ln sigmoid(x)
         let ln = match pos_weight {
@@ -156,15 +211,18 @@ impl Tensor {
     /// Kullback-Leibler divergence `y (ln y - x)` for log-probabilities `x`; with `log_target`, `y` is one too.
     #[track_caller]
     pub fn kl_div(&self, target: &Tensor, log_target: bool, reduction: Reduction) -> Result<Tensor> {
-        let (x, y) = self.pair("kl_div", target)?;
-        let loss = if log_target {
-            y.exp() * (&y - x)
-        } else {
-            // 0 ln 0 is 0
-            let safe = y.raw_eq(&y.zeros_like()).raw_where(&y.ones_like(), &y);
-            &y * (safe.log() - x)
+        static OF_LOGS: Composite =
+            Composite { name: "kl_div", build: |x, how| Reduction::of(how[0]).apply(&(x[1].exp() * (&x[1] - &x[0]))) };
+        static OF_NUMBERS: Composite = Composite {
+            name: "kl_div",
+            build: |x, how| {
+                let (x, y) = (&x[0], &x[1]);
+                // 0 ln 0 is 0
+                let safe = y.raw_eq(&y.zeros_like()).raw_where(&y.ones_like(), y);
+                Reduction::of(how[0]).apply(&(y * (safe.log() - x)))
+            },
         };
-        Ok(reduction.apply(&loss))
+        of_pairs(if log_target { &OF_LOGS } else { &OF_NUMBERS }, self, target, reduction, 0.0)
     }
 
     /// Negative log-likelihood of a normal distribution with this mean and variance `var` (one for each element, or for

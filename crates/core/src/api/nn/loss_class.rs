@@ -1,7 +1,7 @@
 //! Losses of class scores: cross entropy, negative log-likelihood and the multi-class margins.
 
 use crate::api::loss::{Reduction, weighted};
-use crate::{Error, Result, Shape, Tensor, op::ReduceOp, op::ewise};
+use crate::{Error, Result, Shape, Tensor, op::Composite, op::ReduceOp, op::ewise};
 
 /// How [`Tensor::cross_entropy_with`] works.
 #[derive(Clone)]
@@ -79,13 +79,7 @@ impl Labels {
     fn new(name: &str, scores: &Tensor, target: &Tensor, weight: Option<&Tensor>, ignore: i64) -> Result<Labels> {
         let axis = class_axis(name, scores)?;
         let target = target.as_index(name)?;
-        crate::api::same_device(name, &[scores, &target])?;
-        let want = scores.shape().without(axis);
-        if *target.shape() != want {
-            let why = format!("labels for scores {} must be {want}, not {}", scores.shape(), target.shape());
-            return Err(Error::shape(name, &[scores.shape(), target.shape()], why).operand(scores).operand(&target));
-        }
-        let kept = want.inserted(axis, 1);
+        let kept = checked_labels(name, scores, &target)?.inserted(axis, 1);
         let target = target.reshape_to(&kept);
         let valid = target.ne(ignore)?;
         let index = valid.raw_where(&target, &target.zeros_like());
@@ -140,6 +134,18 @@ impl Labels {
     }
 }
 
+/// The shape of labels for these scores, if the labels have it.
+#[track_caller]
+fn checked_labels(name: &str, scores: &Tensor, target: &Tensor) -> Result<Shape> {
+    crate::api::same_device(name, &[scores, target])?;
+    let want = scores.shape().without(class_axis(name, scores)?);
+    if *target.shape() != want {
+        let why = format!("labels for scores {} must be {want}, not {}", scores.shape(), target.shape());
+        return Err(Error::shape(name, &[scores.shape(), target.shape()], why).operand(scores).operand(target));
+    }
+    Ok(want)
+}
+
 #[track_caller]
 fn class_axis(name: &str, scores: &Tensor) -> Result<usize> {
     if scores.rank() == 0 {
@@ -186,6 +192,32 @@ impl Tensor {
         if target.dtype().is_float() {
             return self.soft_cross_entropy(target, options);
         }
+        if options.weight.is_some() || self.numel() >= LARGE {
+            return self.label_entropy(target, options);
+        }
+        static BY_LABEL: Composite = Composite {
+            name: "cross_entropy",
+            build: |x, how| {
+                let options = CrossEntropyOptions {
+                    weight: None,
+                    ignore_index: how[1] as i64,
+                    label_smoothing: f64::from_bits(how[2]),
+                    reduction: Reduction::of(how[0]),
+                };
+                // What was checked does not fail, and what failed would not have the shape that is expected.
+                x[0].label_entropy(&x[1], &options).unwrap_or_else(|_| x[0].clone())
+            },
+        };
+        let target = target.as_index(name)?;
+        let shape = options.reduction.shape(&checked_labels(name, self, &target)?);
+        let settings = [options.reduction as u64, options.ignore_index as u64, smoothing.to_bits()];
+        Ok(Tensor::composed(&BY_LABEL, &[self, &target], &settings, shape, self.dtype().to_float()))
+    }
+
+    /// Cross entropy with a label for each row of scores.
+    #[track_caller]
+    fn label_entropy(&self, target: &Tensor, options: &CrossEntropyOptions) -> Result<Tensor> {
+        let (name, smoothing) = ("cross_entropy", options.label_smoothing);
         let x = self.wide();
         let labels = Labels::new(name, &x, target, options.weight.as_ref(), options.ignore_index)?;
         let a = labels.axis;
@@ -249,6 +281,27 @@ impl Tensor {
     /// [`Tensor::nll_loss`] with class weights, ignored labels and a reduction.
     #[track_caller]
     pub fn nll_loss_with(&self, target: &Tensor, options: &NllLossOptions) -> Result<Tensor> {
+        if options.weight.is_some() {
+            return self.label_likelihood(target, options);
+        }
+        static BY_LABEL: Composite = Composite {
+            name: "nll_loss",
+            build: |x, how| {
+                let (reduction, ignore_index) = (Reduction::of(how[0]), how[1] as i64);
+                // As in `cross_entropy_with`.
+                let options = NllLossOptions { weight: None, ignore_index, reduction };
+                x[0].label_likelihood(&x[1], &options).unwrap_or_else(|_| x[0].clone())
+            },
+        };
+        let target = target.as_index("nll_loss")?;
+        let shape = options.reduction.shape(&checked_labels("nll_loss", self, &target)?);
+        let settings = [options.reduction as u64, options.ignore_index as u64];
+        Ok(Tensor::composed(&BY_LABEL, &[self, &target], &settings, shape, self.dtype().to_float()))
+    }
+
+    /// Negative log-likelihood with a label for each row.
+    #[track_caller]
+    fn label_likelihood(&self, target: &Tensor, options: &NllLossOptions) -> Result<Tensor> {
         let x = self.wide();
         let labels = Labels::new("nll_loss", &x, target, options.weight.as_ref(), options.ignore_index)?;
         let loss = labels.weigh(&-x.gather(labels.axis as i64, &labels.index)?);

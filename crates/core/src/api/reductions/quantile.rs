@@ -3,7 +3,7 @@
 use crate::api::{arith::Operand, axis};
 use crate::{
     DType, Error, ErrorKind, Result, Shape, Tensor, is_grad_enabled,
-    op::{HostOp, Op, ReduceOp},
+    op::{HostOp, Op, Rank, ReduceOp},
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -28,23 +28,11 @@ impl Tensor {
     #[track_caller]
     fn median_at(&self, name: &str, dim: i64, skip_nan: bool) -> Result<Tensor> {
         let a = axis(name, dim, self.rank())?;
-        let order = self.order(a, false);
         if self.rank() == 0 {
-            return Ok(order);
+            return Ok(self.order(a, false));
         }
         self.not_empty(name, &[a])?;
-        let n = self.dims()[a] as i64;
-        if !self.dtype().is_float() {
-            return Ok(order.sliced(a, (n - 1) as usize / 2, 1, 1));
-        }
-        // NaNs are sorted to the end, the first of them first.
-        let nans = self.detach().isnan().sum_dim(a as i64, true)?;
-        let rank = if skip_nan {
-            (n as i32 - 1 - &nans).trunc_divide(2)?
-        } else {
-            nans.gt(0)?.where_(&nans.rsub(n)?, (n - 1) / 2)?
-        };
-        order.gather(a as i64, &rank)
+        Ok(self.selected(a, if skip_nan { Rank::NanMedian } else { Rank::Median }))
     }
 
     /// The lower median of all elements; NaN if there is one. Ties share the gradient.

@@ -216,12 +216,21 @@ impl Tensor {
     #[track_caller]
     pub fn logsumexp(&self, dim: impl Into<Axes>, keepdim: bool) -> Result<Tensor> {
         let a = axes("logsumexp", &dim.into(), self.rank())?;
+        static LOG_SUM: Composite = Composite {
+            name: "logsumexp",
+            build: |x, settings| {
+                let (x, keepdim) = (&x[0], settings[0] == 1);
+                let a: SmallVec<[usize; 6]> = settings[1..].iter().map(|&a| a as usize).collect();
+                // The shift cancels, so no gradient flows through it; an infinite one would make inf - inf.
+                let top = x.detach().reduce_keep(ReduceOp::Max, a.clone());
+                let top = top.with_constant(&top.isinf(), 0.0);
+                let kept = (x - &top).exp().reduce_keep(ReduceOp::Sum, a.clone()).log() + &top;
+                kept.reshape_to(&x.reduced_shape(&a, keepdim))
+            },
+        };
         let x = self.high().floated();
-        // The shift cancels, so no gradient flows through it; an infinite one would make inf - inf.
-        let top = x.detach().reduce_keep(ReduceOp::Max, a.clone());
-        let top = top.with_constant(&top.isinf(), 0.0);
-        let kept = (&x - &top).exp().reduce_keep(ReduceOp::Sum, a.clone()).log() + &top;
-        Ok(kept.reshape_to(&x.reduced_shape(&a, keepdim)))
+        let settings: SmallVec<[u64; 7]> = [keepdim as u64].into_iter().chain(a.iter().map(|&a| a as u64)).collect();
+        Ok(Tensor::composed(&LOG_SUM, &[&x], &settings, x.reduced_shape(&a, keepdim), x.dtype()))
     }
 
     /// The shape that a reduction over checked axes leaves.

@@ -3,7 +3,7 @@
 use crate::api::{axis, promote, same_device};
 use crate::{
     DType, Error, Result, Shape, Tensor,
-    op::{HostOp, Op},
+    op::{HostOp, Op, Rank},
 };
 
 impl Tensor {
@@ -22,6 +22,13 @@ impl Tensor {
     fn top(&self, axis: usize, k: usize, largest: bool) -> Tensor {
         let x = self.detach();
         x.make(Op::Host(HostOp::Topk { axis, k, largest }), &[&x], x.shape().with(axis, k), DType::I64)
+    }
+
+    /// Where the element of a rank is in that order; of the axis, which has elements, one position stays.
+    #[track_caller]
+    pub(crate) fn selected(&self, axis: usize, rank: Rank) -> Tensor {
+        let x = self.detach();
+        x.make(Op::Host(HostOp::Select { axis, rank }), &[&x], x.shape().with(axis, 1), DType::I64)
     }
 
     /// Positions that sort an axis; equal elements stay in order, NaN counts as largest.
@@ -78,7 +85,7 @@ impl Tensor {
             let why = format!("k must be 1..={n} for axis {a} of {}, not {k}", self.shape());
             return Err(Error::value("kthvalue", why).operand(self));
         }
-        let at = if self.rank() == 0 { self.order(a, false) } else { self.top(a, k, false).sliced(a, k - 1, 1, 1) };
+        let at = if self.rank() == 0 { self.order(a, false) } else { self.selected(a, Rank::At(k - 1)) };
         self.taken("kthvalue", dim, &at, keepdim)
     }
 

@@ -54,8 +54,9 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     let threads = rayon::current_num_threads();
     let parallel = threads > 1 && p.work >= PARALLEL_WORK;
     let chunks = p.cols.div_ceil(p.kernel.order.chunk).max(1);
-    if parallel && units < 2 * threads && chunks > 1 {
-        // Few outputs, long reductions: the chunks of one are shared out.
+    if parallel && units < 2 * threads && p.cols >= 2 * p.kernel.order.chunk {
+        // Few outputs, long reductions: the chunks of one are shared out. A row that is hardly longer than a chunk would
+        // leave one thread a few elements.
         // SAFETY: the caller's promise.
         return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks) });
     }
@@ -191,7 +192,9 @@ impl Memory {
 }
 
 thread_local! {
-    static MEMORY: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
+    // Boxed, for one is moved four times a task.
+    #[allow(clippy::vec_box)]
+    static MEMORY: RefCell<Vec<Box<Memory>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// One worker's state: where it is, and its registers.
@@ -203,7 +206,7 @@ pub(super) struct Task<'a> {
     /// Where in the map and reduce spaces the current block begins.
     pub(super) map: At,
     pub(super) reduce: At,
-    pub(super) m: Memory,
+    pub(super) m: Box<Memory>,
 }
 
 fn with_task<R>(

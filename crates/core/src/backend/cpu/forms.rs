@@ -4,6 +4,7 @@ use super::{
     address,
     boxes::Boxes,
     exec::{self, Bases},
+    flip::Flip,
     program::Program,
     regions::Regions,
     short::Short,
@@ -55,6 +56,9 @@ impl Ready {
     pub fn of(kernel: &Kernel) -> Ready {
         if let Some(take) = Take::of(kernel) {
             return Ready(Box::new(take));
+        }
+        if let Some(flip) = Flip::of(kernel) {
+            return Ready(Box::new(flip));
         }
         if let Some(boxes) = Boxes::of(kernel) {
             return Ready(Box::new(boxes));

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     DType, Element, Error, ErrorKind, Result, Shape, Tensor,
-    op::{Array, Attention, HostOp, Linalg, ScanOp, ScatterMode},
+    op::{Array, Attention, HostOp, Linalg, Rank, ScanOp, ScatterMode},
 };
 use gradus_numerics::{
     Lanes, Num, Real,
@@ -41,7 +41,7 @@ macro_rules! numeric {
 /// Runs a routine on contiguous arrays into `out`, whose type and shape are `spec`.
 pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Shape)) -> Result<()> {
     let d = inputs[0].dtype;
-    let sorts = matches!(op, HostOp::Argsort { .. } | HostOp::Topk { .. } | HostOp::Mode);
+    let sorts = matches!(op, HostOp::Argsort { .. } | HostOp::Topk { .. } | HostOp::Select { .. } | HostOp::Mode);
     if sorts && inputs[0].shape.iter().any(|&n| n > u32::MAX as usize) {
         let why = format!("an axis of {} is too long to sort (2^32 - 1 at the most)", inputs[0].shape);
         return Err(Error::shape(op.name(), &[&inputs[0].shape], why));
@@ -50,9 +50,14 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
         HostOp::Scan { op, axis } => numeric!(d, scan_op(*op, *axis, &inputs[0], out)),
         HostOp::Argsort { axis, descending } => numeric!(d, argsort(*axis, *descending, &inputs[0], out)),
         HostOp::Topk { axis, k, largest } => numeric!(d, topk(*axis, *k, *largest, &inputs[0], out)),
+        HostOp::Select { axis, rank } => numeric!(d, select(*axis, *rank, &inputs[0], out)),
         HostOp::Scatter { axis, mode } => numeric!(d, scatter_op(*axis, *mode, inputs, out)),
         HostOp::SearchSorted { right } => numeric!(d, searchsorted(*right, inputs, out)),
         HostOp::Mode => numeric!(d, mode(&inputs[0], out)),
+        HostOp::Shuffle => {
+            sort::shuffled(of(&inputs[0]), out_of(out));
+            Ok(())
+        }
         HostOp::Linalg(l) => match d {
             DType::F64 => linalg::<f64>(*l, inputs, out, spec),
             DType::F32 => linalg::<f32>(*l, inputs, out, spec),
@@ -190,6 +195,15 @@ fn argsort<T: LibraryElement>(axis: usize, descending: bool, x: &Array<'_>, out:
 
 fn topk<T: LibraryElement>(axis: usize, k: usize, largest: bool, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
     sort::topk(Lanes::of(&x.shape, axis), of::<T>(x), k, largest, out_of(out));
+    Ok(())
+}
+
+fn select<T: LibraryElement>(axis: usize, rank: Rank, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    let (lanes, x, out) = (Lanes::of(&x.shape, axis), of::<T>(x), out_of(out));
+    match rank {
+        Rank::At(before) => sort::kthvalue(lanes, x, before + 1, out),
+        Rank::Median | Rank::NanMedian => sort::median(lanes, x, rank == Rank::NanMedian, out),
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod calls;
 mod convert;
 mod copy;
 mod exec;
+mod flip;
 mod fold;
 mod forms;
 mod fused;

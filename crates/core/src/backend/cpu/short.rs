@@ -1,5 +1,6 @@
 //! Many short rows that are reduced: a block of them is turned, so that rows lie side by side, and then reduced as an
-//! elementwise kernel is run, all points of a row at once (see [`crate::kernel::unrolled`]).
+//! elementwise kernel is run, all points of a row at once (see [`crate::kernel::unrolled`]). Rows that come out of it, as of
+//! a softmax, are turned back.
 
 use super::{
     exec::{self, Bases},
@@ -53,6 +54,7 @@ struct Place {
     size: usize,
     /// Where the turned rows are in the room for them, in bytes.
     turned: Option<usize>,
+    written: bool,
 }
 
 impl Short {
@@ -82,6 +84,9 @@ impl Short {
                     return None;
                 }
                 InstKind::Load { source: Source::Rand { .. }, .. } => return None,
+                InstKind::Store { arg, .. } if is_row(i.level, access, last) => {
+                    bytes += cols * k.args[*arg].dtype.size();
+                }
                 InstKind::Store { .. } if i.level == Level::Elem => return None,
                 _ => {}
             }
@@ -121,6 +126,7 @@ impl Short {
         }
         index.push(first as isize);
         let mut here: SmallVec<[*mut u8; 8]> = SmallVec::new();
+        let mut back: SmallVec<[(Transposition, usize, *mut u8, *mut u8); 4]> = SmallVec::new();
         for p in &self.places {
             let at = p.offset + p.strides.iter().zip(&index).map(|(s, i)| s * i).sum::<isize>();
             let from = bases.0[p.arg].wrapping_offset(at * p.size as isize);
@@ -129,23 +135,39 @@ impl Short {
                 continue;
             };
             let to = room[place / 4..].as_mut_ptr().cast::<u8>();
+            here.push(to);
             let step = p.strides.last().copied().unwrap_or(0);
             let pitch = (n + BESIDE) as isize;
+            if p.written {
+                back.push((Transposition { rows: n, columns: self.cols, from: pitch, to: step }, p.size, to, from));
+                continue;
+            }
             let t = Transposition { rows: self.cols, columns: n, from: step, to: pitch };
             // SAFETY: the rows lie in the buffer by the caller's promise, and the room was made for them.
-            unsafe {
-                match p.size {
-                    1 => t.run(from, to, false),
-                    2 => t.run(from.cast::<u16>(), to.cast::<u16>(), false),
-                    4 => t.run(from.cast::<u32>(), to.cast::<u32>(), false),
-                    _ => t.run(from.cast::<u64>(), to.cast::<u64>(), false),
-                }
-            }
-            here.push(to);
+            unsafe { turn(&t, p.size, from, to) };
         }
         let program = if n == self.block { &self.whole } else { self.rest.as_ref().unwrap_or(&self.whole) };
         // SAFETY: as above.
-        unsafe { exec::run_units(program, Bases(&here), params, 0, program.units()) }
+        unsafe { exec::run_units(program, Bases(&here), params, 0, program.units())? };
+        // SAFETY: as above; rows that are written over have been read.
+        back.iter().for_each(|(t, size, from, to)| unsafe { turn(t, *size, *from, *to) });
+        Ok(())
+    }
+}
+
+/// Turns elements of so many bytes.
+///
+/// # Safety
+/// As [`Transposition::run`].
+unsafe fn turn(t: &Transposition, size: usize, from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            1 => t.run(from, to, false),
+            2 => t.run(from.cast::<u16>(), to.cast::<u16>(), false),
+            4 => t.run(from.cast::<u32>(), to.cast::<u32>(), false),
+            _ => t.run(from.cast::<u64>(), to.cast::<u64>(), false),
+        }
     }
 }
 
@@ -211,6 +233,7 @@ fn part(k: &Kernel, block: usize, places: &mut Vec<Place>) -> Kernel {
             strides: access.strides[..=last].to_vec(),
             size,
             turned,
+            written,
         });
         access.offset = 0;
         access.strides.drain(..last);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     DType,
-    kernel::{InstKind, Kernel, Val},
+    kernel::{InstKind, Kernel, Level, Val},
 };
 use smallvec::SmallVec;
 
@@ -45,6 +45,8 @@ pub enum Place {
     Part(usize, usize),
     /// Where a load of positions stands in a table of them, 32 bits each.
     Positions(Val),
+    /// The beginning of that table, for positions counted from where a call begins: it must not go beyond the end.
+    Far,
     /// The beginning of that table: positions in a line.
     Count,
     /// The beginning of a table of positions in a chunk, of 64 bits or 32.
@@ -209,7 +211,8 @@ impl Task<'_> {
             Over::Blocks => (axis(1) - m0 % axis(1)) / w.n,
             Over::Chunks | Over::Points(..) => 0,
         };
-        let count = left.min(to - u);
+        let most = if w.places.contains(&Place::Far) { POSITIONS / w.n } else { usize::MAX };
+        let count = left.min(to - u).min(most);
         if count > 0 {
             self.start(m0);
             // SAFETY: the caller's promise; these rows lie one after the other along one axis.
@@ -333,7 +336,7 @@ impl Task<'_> {
             Place::Register(v) => base + p.slot[v],
             Place::Accumulator(k, chunk) => m.accumulator(k, per) as usize + line(w.n) * chunk,
             Place::Part(_, k) => parts[k..].as_mut_ptr() as usize,
-            Place::Count | Place::Steps(false) => COUNT.as_ptr() as usize,
+            Place::Far | Place::Count | Place::Steps(false) => COUNT.as_ptr() as usize,
             Place::Steps(true) => STEPS.as_ptr() as usize,
             Place::Positions(v) => {
                 let InstKind::Load { access, .. } = &p.kernel.insts[v].kind else { return 0 };
@@ -346,7 +349,12 @@ impl Task<'_> {
         w.places.iter().zip(&mut table[jit::FIRST_PLACE..]).for_each(|(place, to)| *to = at(place));
         // SAFETY: a value's register holds at least one number of its type.
         let number = |v: Val| unsafe {
-            match p.kernel.insts[v].dtype.compute() {
+            let inst = &p.kernel.insts[v];
+            if let (Level::Elem, InstKind::Load { access, .. }) = (inst.level, &inst.kind) {
+                // Of a load that goes on within the rows it is where they begin.
+                return (access.offset + map.dot(&access.strides)) as u64;
+            }
+            match inst.dtype.compute() {
                 DType::F32 if w.wide() => (*(m.ptr[v] as *const f32) as f64).to_bits(),
                 DType::Bool => *(m.ptr[v] as *const u8) as u64,
                 _ if w.wide() => *(m.ptr[v] as *const u64),

@@ -49,8 +49,23 @@ impl Maker<'_> {
 
     /// The same in lanes of 64 bits.
     pub(super) fn wide_position(&mut self, v: Val) -> Option<V> {
-        let (p, along) = self.counted(v)?;
+        let Some((p, along)) = self.counted(v) else { return self.far_position(v) };
         (along == 1).then(|| self.body().push(Vop::Widen(Form::Ints, p)))
+    }
+
+    /// A position beyond the table: what the table has for the place in a call, and the position where the call begins.
+    fn far_position(&mut self, v: Val) -> Option<V> {
+        let k = self.o.k;
+        let InstKind::Load { source: Source::Iota, access } = &k.insts[v].kind else { return None };
+        let along = *access.strides.get(k.map.len().checked_sub(1)?)?;
+        let plain = access.bounds.is_empty() && access.lookup.is_empty();
+        if self.o.over != Over::Blocks || self.o.n > POSITIONS || along != 1 || !plain {
+            return None;
+        }
+        let bytes = 4 * self.row_step(&access.strides);
+        let p = self.pointer(Place::Far, bytes)?;
+        let (near, first) = (self.body().push(Vop::Widen(Form::Ints, p)), self.invariant(v, true));
+        Some(self.body().two(Arith::AddI, near, first))
     }
 
     /// Where a load of positions stands in the table of them, and its step along a row.
