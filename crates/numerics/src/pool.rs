@@ -1,11 +1,13 @@
 //! Maxima and means of windows over two axes, and their gradients, in one pass each.
 //!
 //! A window's maximum is the first of equal elements, or its last NaN: as PyTorch's loop finds it.
-//! Windows never consist of padding alone. Arrays are contiguous planes `[planes, height, width]`.
+//! Windows never consist of padding alone. Arrays are contiguous planes `[planes, height, width]`, or images with their
+//! channels last, `[images, height, width, inner]`.
 
 mod bins;
 mod framed;
 mod largest;
+mod last;
 mod mean;
 mod places;
 mod steps;
@@ -26,6 +28,8 @@ use steps::read;
 pub struct Pool {
     /// The rows' windows, then the columns'.
     pub windows: [Bins; 2],
+    /// Numbers side by side at each place, which have windows of their own: channels that lie last. One, in planes.
+    pub inner: usize,
 }
 
 impl Pool {
@@ -40,12 +44,17 @@ impl Pool {
     /// The windows, where they are pairs by pairs.
     fn pairs(&self) -> Option<[&Window; 2]> {
         let [h, w] = [self.windows[0].window()?, self.windows[1].window()?];
-        (h.is_pairs() && w.is_pairs()).then_some([h, w])
+        (h.is_pairs() && w.is_pairs() && self.inner == 1).then_some([h, w])
     }
 
     /// Whether windows are 2 x 2 and lie side by side: then each element is in one of them at the most.
     pub fn is_pairs(&self) -> bool {
         self.pairs().is_some()
+    }
+
+    /// The same over planes.
+    fn of_planes(&self) -> Pool {
+        Pool { inner: 1, ..*self }
     }
 
     /// Where the maximum of a window is.
@@ -93,7 +102,7 @@ fn for_planes(planes: usize, plane: usize, f: impl Fn(Range<usize>) + Sync + Sen
 /// use gradus_numerics::pool::{Pool, Window, max_pool};
 /// let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
 /// let mut y = [0.0];
-/// max_pool(&Pool { windows: [w.into(), w.into()] }, &[1.0, 4.0, 3.0, 2.0], &mut y);
+/// max_pool(&Pool { windows: [w.into(), w.into()], inner: 1 }, &[1.0, 4.0, 3.0, 2.0], &mut y);
 /// assert_eq!(y, [4.0]);
 /// ```
 pub fn max_pool(p: &Pool, x: &[f32], y: &mut [f32]) {
@@ -107,9 +116,18 @@ pub fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
     if outputs == 0 || y.is_empty() {
         return;
     }
+    let same = std::ptr::eq(x, values);
+    if p.inner != 1 {
+        if same {
+            return last::max_pool(Isa::detect(), p, x, y);
+        }
+        let (x, values) = (last::planes(x, plane, p.inner), last::planes(values, plane, p.inner));
+        let mut all = scratch::take(y.len());
+        max_pool_pick(&p.of_planes(), &x, &values, &mut all);
+        return last::images(&all, outputs, p.inner, y);
+    }
     let planes = y.len() / outputs;
     assert!(y.len() == planes * outputs && x.len() == planes * plane && values.len() == x.len(), "sizes of planes");
-    let same = std::ptr::eq(x, values);
     let (isa, y) = (Isa::detect(), Shared::new(y));
     for_planes(planes, plane, |all| {
         let mut framed = Framed::new(p);
@@ -142,7 +160,7 @@ fn check(p: &Pool, inputs: usize, outputs: usize) -> usize {
 /// use gradus_numerics::pool::{Pool, Window, max_pool_grad_over};
 /// let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
 /// let mut x = [1.0, 4.0, 3.0, 2.0];
-/// assert!(max_pool_grad_over(&Pool { windows: [w.into(), w.into()] }, &mut x, &[0.5]));
+/// assert!(max_pool_grad_over(&Pool { windows: [w.into(), w.into()], inner: 1 }, &mut x, &[0.5]));
 /// assert_eq!(x, [0.0, 0.5, 0.0, 0.0]);
 /// ```
 #[must_use]
@@ -171,6 +189,12 @@ pub fn max_pool_grad(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
     let (plane, outputs) = (p.plane(), p.outputs());
     if plane == 0 || dx.is_empty() {
         return;
+    }
+    if p.inner != 1 {
+        let (x, grad) = (last::planes(x, plane, p.inner), last::planes(grad, outputs, p.inner));
+        let mut all = scratch::take(dx.len());
+        max_pool_grad(&p.of_planes(), &x, &grad, &mut all);
+        return last::images(&all, plane, p.inner, dx);
     }
     let planes = check(p, dx.len(), grad.len());
     assert!(x.len() == dx.len(), "sizes of planes");
@@ -203,6 +227,11 @@ pub fn max_pool_indices(p: &Pool, x: &[f32], at: &mut [i64]) {
     let (plane, outputs) = (p.plane(), p.outputs());
     if outputs == 0 || at.is_empty() {
         return;
+    }
+    if p.inner != 1 {
+        let mut all = vec![0; at.len()];
+        max_pool_indices(&p.of_planes(), &last::planes(x, plane, p.inner), &mut all);
+        return last::images(&all, outputs, p.inner, at);
     }
     let planes = at.len() / outputs;
     assert!(at.len() == planes * outputs && x.len() == planes * plane, "sizes of planes");

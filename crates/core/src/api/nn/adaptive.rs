@@ -1,7 +1,8 @@
 //! Pooling to a given size, and the way back from maxima.
 
+use super::bins::{has_kernels, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
 use crate::api::{
-    pool::{Axis, Best, has_kernels, max_of_bins, mean_of_bins},
+    pool::{Axis, Best},
     same_device,
     sizes::Sizes,
     window::{check_spatial, joined, windows, with_lead},
@@ -18,7 +19,8 @@ macro_rules! adaptive_methods {
             pub fn $max(&self, size: impl Into<Sizes>) -> Result<Tensor> {
                 let (op, size) = (stringify!($max), size.into());
                 match binned(op, $d, self, &size, false)? {
-                    Some(b) => Ok(max_of_bins(&b.flat, &b.bins).reshape_to(&b.shape)),
+                    Some(b) => Ok(over_last(self, &b.bins, max_op)
+                        .unwrap_or_else(|| max_of_bins(&b.flat, &b.bins).reshape_to(&b.shape))),
                     None => Ok(adaptive_max(op, $d, self, &size)?.0),
                 }
             }
@@ -195,7 +197,8 @@ fn adaptive_avg(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Tensor> 
         return Err(Error::dtype(op, &[x.dtype()], format!("takes floats, not {}", x.dtype())).operand(x));
     }
     if let Some(b) = binned(op, d, x, size, true)? {
-        return Ok(mean_of_bins(&b.flat, &b.bins, Divisor::Inside).reshape_to(&b.shape));
+        let last = over_last(x, &b.bins, |bins, inner| mean_op(bins, Divisor::Inside, inner));
+        return Ok(last.unwrap_or_else(|| mean_of_bins(&b.flat, &b.bins, Divisor::Inside).reshape_to(&b.shape)));
     }
     let seen = see(op, d, x, size)?;
     let last: Vec<i64> = (-(d as i64)..0).collect();
