@@ -76,13 +76,20 @@ impl Pool {
     }
 
     /// Calls `f` with the number of every window of a plane and the place of its maximum, in order.
-    fn for_maxima(&self, isa: Isa, x: &[f32], framed: &mut Framed, mut f: impl FnMut(usize, Option<usize>)) {
+    /// `row` has room for a row of them.
+    fn for_maxima(
+        &self,
+        isa: Isa,
+        x: &[f32],
+        (framed, row): (&mut Framed, &mut [f32]),
+        mut f: impl FnMut(usize, Option<usize>),
+    ) {
         let out = self.windows[1].out();
-        let mut row = scratch::take(out);
+        let row = &mut row[..out];
         let seen = framed.fill(isa, x);
         for oh in 0..self.windows[0].out() {
             // SAFETY: the callers' planes and the row have the sizes of `self`.
-            unsafe { places(isa, self, x, &seen, oh, &mut row) };
+            unsafe { places(isa, self, x, &seen, oh, row) };
             for (ow, at) in row.iter().enumerate() {
                 f(oh * out + ow, places::decode(*at));
             }
@@ -130,7 +137,7 @@ pub fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
     assert!(y.len() == planes * outputs && x.len() == planes * plane && values.len() == x.len(), "sizes of planes");
     let (isa, y) = (Isa::detect(), Shared::new(y));
     for_planes(planes, plane, |all| {
-        let mut framed = Framed::new(p);
+        let (mut framed, mut row) = (Framed::new(p), scratch::take(p.windows[1].out()));
         for i in all {
             // SAFETY: tasks write different planes, of the sizes of `p`.
             unsafe {
@@ -139,7 +146,7 @@ pub fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
                 match p.pairs() {
                     Some(w) if same => pairs(isa, w, x, y),
                     None if same => forward(isa, p, x, &framed.fill(isa, x), y),
-                    _ => p.for_maxima(isa, x, &mut framed, |o, at| y[o] = at.map_or(0.0, |at| values[at])),
+                    _ => p.for_maxima(isa, x, (&mut framed, &mut row), |o, at| y[o] = at.map_or(0.0, |at| values[at])),
                 }
             }
         }
@@ -200,7 +207,7 @@ pub fn max_pool_grad(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
     assert!(x.len() == dx.len(), "sizes of planes");
     let (isa, dx) = (Isa::detect(), Shared::new(dx));
     for_planes(planes, plane, |all| {
-        let mut framed = Framed::new(p);
+        let (mut framed, mut row) = (Framed::new(p), scratch::take(p.windows[1].out()));
         for i in all {
             let (x, grad) = (&x[i * plane..][..plane], &grad[i * outputs..][..outputs]);
             // SAFETY: tasks write different planes, of the sizes of `p`.
@@ -212,7 +219,7 @@ pub fn max_pool_grad(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
                 }
                 let dx = std::slice::from_raw_parts_mut(dx, plane);
                 dx.fill(0.0);
-                p.for_maxima(isa, x, &mut framed, |o, at| {
+                p.for_maxima(isa, x, (&mut framed, &mut row), |o, at| {
                     if let Some(at) = at {
                         dx[at] += grad[o];
                     }
@@ -237,11 +244,13 @@ pub fn max_pool_indices(p: &Pool, x: &[f32], at: &mut [i64]) {
     assert!(at.len() == planes * outputs && x.len() == planes * plane, "sizes of planes");
     let (isa, to) = (Isa::detect(), Shared::new(at));
     for_planes(planes, plane, |all| {
-        let mut framed = Framed::new(p);
+        let (mut framed, mut row) = (Framed::new(p), scratch::take(p.windows[1].out()));
         for i in all {
             // SAFETY: tasks write different planes.
             let to = unsafe { std::slice::from_raw_parts_mut(to.ptr().add(i * outputs), outputs) };
-            p.for_maxima(isa, &x[i * plane..][..plane], &mut framed, |o, at| to[o] = at.map_or(0, |at| at as i64));
+            p.for_maxima(isa, &x[i * plane..][..plane], (&mut framed, &mut row), |o, at| {
+                to[o] = at.map_or(0, |at| at as i64)
+            });
         }
     });
 }
