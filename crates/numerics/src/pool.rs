@@ -97,10 +97,12 @@ impl Pool {
     }
 }
 
-/// Runs `f` with the planes of every task: about 64 KiB of input, whatever the number of threads.
+/// Runs `f` with the planes of every task: about 64 KiB of input, whatever the number of threads. A small plane takes as
+/// long as some numbers more.
 fn for_planes(planes: usize, plane: usize, f: impl Fn(Range<usize>) + Sync + Send) {
-    let chunk = ((1 << 14) / plane.max(1)).max(1);
-    for_tasks(planes.div_ceil(chunk), planes * plane >= 1 << 15, |t| f(t * chunk..planes.min((t + 1) * chunk)));
+    let each = plane + 64;
+    let chunk = ((1 << 14) / each).max(1);
+    for_tasks(planes.div_ceil(chunk), planes * each >= 1 << 15, |t| f(t * chunk..planes.min((t + 1) * chunk)));
 }
 
 /// The maximum of each window of each plane.
