@@ -30,10 +30,12 @@ impl Job<'_> {
         let (g, depth, lanes) = (self.geometry, self.depth(), isa.lanes());
         let vectors = self.rows.div_ceil(lanes);
         let panels = count_panels(vectors);
-        let blocks = Blocks::new(self.images, g.output, POSITIONS);
+        // Few panels are shared evenly by halves of the outputs.
+        let half = (self.images * g.outputs()).div_ceil(2).clamp(64, POSITIONS);
+        let blocks = Blocks::new(self.images, g.output, if self.groups * panels < 8 { half } else { POSITIONS });
         let frame = Frame::new(g, &blocks, self.channels);
         let (frames, weights) = (self.groups * blocks.count() * frame.len(), self.rows * depth);
-        let many = weights > if blocks.count() == 1 { MANY_FOR_ONE } else { MANY };
+        let many = weights > if self.images * g.outputs() <= POSITIONS { MANY_FOR_ONE } else { MANY };
         if !one && (!many || self.groups * panels < 3 || frames > FRAMED) {
             return false;
         }
@@ -55,14 +57,15 @@ impl Job<'_> {
             }
         });
         // At least 8 tasks where the work allows.
-        let fewer = blocks.count().div_ceil(8usize.div_ceil(self.groups * panels));
+        let fewer = (blocks.count() / 8usize.div_ceil(self.groups * panels)).max(1);
         let together = (TOGETHER / blocks.get(0).len()).clamp(1, MOST).min(fewer);
         let heaps = self.groups * blocks.count().div_ceil(together);
         let some = panels.div_ceil(8usize.div_ceil(heaps).min(panels));
         let parts = panels.div_ceil(some);
         for_tasks(heaps * parts, parallel, |t| {
-            // The last panels are the narrow ones: threads, who take neighbouring tasks, get one of each kind in turn.
-            let (heap, p) = (t / parts, t % parts);
+            // The last panels are the narrow ones, and so are the last heaps: threads, who take neighbouring tasks, get some of
+            // each kind.
+            let (heap, p) = (t % heaps, t / heaps);
             let p = if p % 2 == 0 { p / 2 } else { parts - 1 - p / 2 };
             let mine = p * some..(p + 1) * some;
             let (group, first) = (heap % self.groups, heap / self.groups * together);
