@@ -136,3 +136,37 @@ fn empty_batches_stay_empty() {
     let o = InterpolateOptions { scale_factor: Some(vec![2.0]), ..Default::default() };
     assert_eq!(x.interpolate(o).unwrap().to_vec::<f32>().unwrap(), []);
 }
+
+type Way<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor>;
+
+#[test]
+fn images_with_their_channels_last_stay_so() {
+    let last = numbers(&[2, 13, 9, 20], DType::F32);
+    let view = last.permute([0, 3, 1, 2]).unwrap();
+    let planes = view.contiguous();
+    let mean = AvgPoolOptions { stride: Some(2.into()), padding: 1.into(), ceil_mode: true, ..Default::default() };
+    let max = MaxPoolOptions { stride: Some(2.into()), padding: 1.into(), ..Default::default() };
+    let ways: [Way<'_>; 5] = [
+        &|x| x.avg_pool2d(3, mean.clone()),
+        &|x| x.max_pool2d(3, max.clone()),
+        &|x| x.adaptive_avg_pool2d(4),
+        &|x| x.adaptive_max_pool2d(4),
+        // A pooling of what one has made, which was computed before.
+        &|x| {
+            let y = x.max_pool2d(2, MaxPoolOptions::default())?;
+            y.eval()?;
+            y.avg_pool2d(2, AvgPoolOptions::default())
+        },
+    ];
+    for f in ways {
+        let (y, expected) = (f(&view).unwrap(), f(&planes).unwrap());
+        assert_eq!(y.dims(), expected.dims());
+        assert_eq!(vec(&y.to_dtype(DType::F64)), vec(&expected.to_dtype(DType::F64)));
+        // Where a gradient is to come, too.
+        let (a, b) = (last.detach().requires_grad_(), planes.detach().requires_grad_());
+        let (ya, yb) = (f(&a.permute([0, 3, 1, 2]).unwrap()).unwrap(), f(&b).unwrap());
+        let da = grad::grad(&ya.square().sum(), &[&a]).unwrap().remove(0).permute([0, 3, 1, 2]).unwrap();
+        let db = grad::grad(&yb.square().sum(), &[&b]).unwrap().remove(0);
+        close(&vec(&da.to_dtype(DType::F64)), &vec(&db.to_dtype(DType::F64)), 1e-6);
+    }
+}

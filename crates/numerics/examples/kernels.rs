@@ -155,7 +155,7 @@ fn pools(filter: &str) {
             continue;
         }
         let w = Window { n, size: 2, stride: 2, padding: 0, dilation: 1, out: n / 2 };
-        let p = Pool { windows: [w.into(), w.into()] };
+        let p = Pool { windows: [w.into(), w.into()], inner: 1 };
         let x = random(planes * n * n, 1);
         let mut y = random(planes * n * n / 4, 2);
         let g = y.clone();

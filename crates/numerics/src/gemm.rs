@@ -281,10 +281,12 @@ pub fn batched_gemm<T: Gemm>(
         // only when `disjoint` found their outputs apart.
         unsafe { product_into(d, alpha, a, b, beta, &out, lc.at(o.c), parallel) }
     };
-    let work = d.work().saturating_mul(batch.len());
+    // Sides below a vector's width take as long as one, and vectors are read rather than multiplied.
+    let each = d.m.max(8).saturating_mul(d.n.max(16)).saturating_mul(d.k.max(8));
+    let work = each.saturating_mul(batch.len());
     let by_batch = batch.len() > 1 && d.work() < 1 << 24 && work >= PARALLEL_PRODUCT;
     // Groups of fixed size, so that tiny products share the cost of a task.
-    let group = (PARALLEL_PRODUCT / 4 / d.work().max(1)).max(1);
+    let group = (PARALLEL_PRODUCT / 4 / each).max(1);
     let plain = alpha == T::ONE && beta == T::ZERO;
     if let Some(small) = plain.then(|| fused::small(d, a, b, &out, lc, batch)).flatten() {
         for_tasks(batch.len().div_ceil(group), by_batch && disjoint(d, lc, batch), |t| {

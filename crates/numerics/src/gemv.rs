@@ -12,7 +12,7 @@ use crate::tasks::{Shared, for_tasks};
 pub(crate) const SHORT: usize = 16;
 
 /// Vectors of the short side that meet a row at once, at most: registers hold their sums.
-const TOGETHER: usize = 6;
+pub(crate) const TOGETHER: usize = 6;
 
 /// The longest short side of which sums stay in the L1 cache beside long rows.
 const SUMS: usize = 8;
@@ -21,7 +21,7 @@ const SUMS: usize = 8;
 /// out of the L1 cache, so that each group of rows reads them again from the L2 cache: with four
 /// rows that is a tenth of the time less than with two, and more rows, or asking for them ahead of
 /// the hardware, is slower again (`docs/performance.md`).
-const ROWS: usize = 4;
+pub(crate) const ROWS: usize = 4;
 
 /// Numbers ahead of which each row is asked for: a page, beyond which the hardware does not look. To the second cache, as
 /// requests to the first one are slower than none.
@@ -153,7 +153,7 @@ pub(crate) unsafe fn short_rows(
 }
 
 /// What [`dot`] writes: a vector's products with each row.
-type Products = [[f32; ROWS]; TOGETHER];
+pub(crate) type Products = [[f32; ROWS]; TOGETHER];
 
 /// Rows from `R * g` on, `R` of them, times `M` vectors of `k` numbers.
 #[inline(always)]
@@ -220,7 +220,14 @@ unsafe fn dot_body<S: Simd>(m: usize, k: usize, rows: [*const f32; ROWS], x: *co
         }
     }
 }
-dispatch!(unsafe fn dot = dot_body(m: usize, k: usize, rows: [*const f32; ROWS], x: *const f32, out: &mut Products));
+dispatch! {
+    /// The products of `m` vectors of `k` numbers, one behind the other, with each of the rows.
+    ///
+    /// # Safety
+    ///
+    /// All of them may be read, and there are no more vectors than [`TOGETHER`].
+    pub(crate) unsafe fn dot = dot_body(m: usize, k: usize, rows: [*const f32; ROWS], x: *const f32, out: &mut Products)
+}
 
 /// A long operand's rows and the step between two.
 type Rows = (*const f32, usize);

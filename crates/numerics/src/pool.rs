@@ -1,11 +1,13 @@
 //! Maxima and means of windows over two axes, and their gradients, in one pass each.
 //!
 //! A window's maximum is the first of equal elements, or its last NaN: as PyTorch's loop finds it.
-//! Windows never consist of padding alone. Arrays are contiguous planes `[planes, height, width]`.
+//! Windows never consist of padding alone. Arrays are contiguous planes `[planes, height, width]`, or images with their
+//! channels last, `[images, height, width, inner]`.
 
 mod bins;
 mod framed;
 mod largest;
+mod last;
 mod mean;
 mod places;
 mod steps;
@@ -26,6 +28,8 @@ use steps::read;
 pub struct Pool {
     /// The rows' windows, then the columns'.
     pub windows: [Bins; 2],
+    /// Numbers side by side at each place, which have windows of their own: channels that lie last. One, in planes.
+    pub inner: usize,
 }
 
 impl Pool {
@@ -40,12 +44,17 @@ impl Pool {
     /// The windows, where they are pairs by pairs.
     fn pairs(&self) -> Option<[&Window; 2]> {
         let [h, w] = [self.windows[0].window()?, self.windows[1].window()?];
-        (h.is_pairs() && w.is_pairs()).then_some([h, w])
+        (h.is_pairs() && w.is_pairs() && self.inner == 1).then_some([h, w])
     }
 
     /// Whether windows are 2 x 2 and lie side by side: then each element is in one of them at the most.
     pub fn is_pairs(&self) -> bool {
         self.pairs().is_some()
+    }
+
+    /// The same over planes.
+    fn of_planes(&self) -> Pool {
+        Pool { inner: 1, ..*self }
     }
 
     /// Where the maximum of a window is.
@@ -67,13 +76,20 @@ impl Pool {
     }
 
     /// Calls `f` with the number of every window of a plane and the place of its maximum, in order.
-    fn for_maxima(&self, isa: Isa, x: &[f32], framed: &mut Framed, mut f: impl FnMut(usize, Option<usize>)) {
+    /// `row` has room for a row of them.
+    fn for_maxima(
+        &self,
+        isa: Isa,
+        x: &[f32],
+        (framed, row): (&mut Framed, &mut [f32]),
+        mut f: impl FnMut(usize, Option<usize>),
+    ) {
         let out = self.windows[1].out();
-        let mut row = scratch::take(out);
+        let row = &mut row[..out];
         let seen = framed.fill(isa, x);
         for oh in 0..self.windows[0].out() {
             // SAFETY: the callers' planes and the row have the sizes of `self`.
-            unsafe { places(isa, self, x, &seen, oh, &mut row) };
+            unsafe { places(isa, self, x, &seen, oh, row) };
             for (ow, at) in row.iter().enumerate() {
                 f(oh * out + ow, places::decode(*at));
             }
@@ -81,10 +97,12 @@ impl Pool {
     }
 }
 
-/// Runs `f` with the planes of every task: about 64 KiB of input, whatever the number of threads.
+/// Runs `f` with the planes of every task: about 64 KiB of input, whatever the number of threads. A small plane takes as
+/// long as some numbers more.
 fn for_planes(planes: usize, plane: usize, f: impl Fn(Range<usize>) + Sync + Send) {
-    let chunk = ((1 << 14) / plane.max(1)).max(1);
-    for_tasks(planes.div_ceil(chunk), planes * plane >= 1 << 15, |t| f(t * chunk..planes.min((t + 1) * chunk)));
+    let each = plane + 64;
+    let chunk = ((1 << 14) / each).max(1);
+    for_tasks(planes.div_ceil(chunk), planes * each >= 1 << 15, |t| f(t * chunk..planes.min((t + 1) * chunk)));
 }
 
 /// The maximum of each window of each plane.
@@ -93,7 +111,7 @@ fn for_planes(planes: usize, plane: usize, f: impl Fn(Range<usize>) + Sync + Sen
 /// use gradus_numerics::pool::{Pool, Window, max_pool};
 /// let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
 /// let mut y = [0.0];
-/// max_pool(&Pool { windows: [w.into(), w.into()] }, &[1.0, 4.0, 3.0, 2.0], &mut y);
+/// max_pool(&Pool { windows: [w.into(), w.into()], inner: 1 }, &[1.0, 4.0, 3.0, 2.0], &mut y);
 /// assert_eq!(y, [4.0]);
 /// ```
 pub fn max_pool(p: &Pool, x: &[f32], y: &mut [f32]) {
@@ -107,12 +125,21 @@ pub fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
     if outputs == 0 || y.is_empty() {
         return;
     }
+    let same = std::ptr::eq(x, values);
+    if p.inner != 1 {
+        if same {
+            return last::max_pool(Isa::detect(), p, x, y);
+        }
+        let (x, values) = (last::planes(x, plane, p.inner), last::planes(values, plane, p.inner));
+        let mut all = scratch::take(y.len());
+        max_pool_pick(&p.of_planes(), &x, &values, &mut all);
+        return last::images(&all, outputs, p.inner, y);
+    }
     let planes = y.len() / outputs;
     assert!(y.len() == planes * outputs && x.len() == planes * plane && values.len() == x.len(), "sizes of planes");
-    let same = std::ptr::eq(x, values);
     let (isa, y) = (Isa::detect(), Shared::new(y));
     for_planes(planes, plane, |all| {
-        let mut framed = Framed::new(p);
+        let (mut framed, mut row) = (Framed::new(p), scratch::take(p.windows[1].out()));
         for i in all {
             // SAFETY: tasks write different planes, of the sizes of `p`.
             unsafe {
@@ -121,7 +148,7 @@ pub fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
                 match p.pairs() {
                     Some(w) if same => pairs(isa, w, x, y),
                     None if same => forward(isa, p, x, &framed.fill(isa, x), y),
-                    _ => p.for_maxima(isa, x, &mut framed, |o, at| y[o] = at.map_or(0.0, |at| values[at])),
+                    _ => p.for_maxima(isa, x, (&mut framed, &mut row), |o, at| y[o] = at.map_or(0.0, |at| values[at])),
                 }
             }
         }
@@ -142,7 +169,7 @@ fn check(p: &Pool, inputs: usize, outputs: usize) -> usize {
 /// use gradus_numerics::pool::{Pool, Window, max_pool_grad_over};
 /// let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
 /// let mut x = [1.0, 4.0, 3.0, 2.0];
-/// assert!(max_pool_grad_over(&Pool { windows: [w.into(), w.into()] }, &mut x, &[0.5]));
+/// assert!(max_pool_grad_over(&Pool { windows: [w.into(), w.into()], inner: 1 }, &mut x, &[0.5]));
 /// assert_eq!(x, [0.0, 0.5, 0.0, 0.0]);
 /// ```
 #[must_use]
@@ -172,11 +199,17 @@ pub fn max_pool_grad(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
     if plane == 0 || dx.is_empty() {
         return;
     }
+    if p.inner != 1 {
+        let (x, grad) = (last::planes(x, plane, p.inner), last::planes(grad, outputs, p.inner));
+        let mut all = scratch::take(dx.len());
+        max_pool_grad(&p.of_planes(), &x, &grad, &mut all);
+        return last::images(&all, plane, p.inner, dx);
+    }
     let planes = check(p, dx.len(), grad.len());
     assert!(x.len() == dx.len(), "sizes of planes");
     let (isa, dx) = (Isa::detect(), Shared::new(dx));
     for_planes(planes, plane, |all| {
-        let mut framed = Framed::new(p);
+        let (mut framed, mut row) = (Framed::new(p), scratch::take(p.windows[1].out()));
         for i in all {
             let (x, grad) = (&x[i * plane..][..plane], &grad[i * outputs..][..outputs]);
             // SAFETY: tasks write different planes, of the sizes of `p`.
@@ -188,7 +221,7 @@ pub fn max_pool_grad(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {
                 }
                 let dx = std::slice::from_raw_parts_mut(dx, plane);
                 dx.fill(0.0);
-                p.for_maxima(isa, x, &mut framed, |o, at| {
+                p.for_maxima(isa, x, (&mut framed, &mut row), |o, at| {
                     if let Some(at) = at {
                         dx[at] += grad[o];
                     }
@@ -204,15 +237,22 @@ pub fn max_pool_indices(p: &Pool, x: &[f32], at: &mut [i64]) {
     if outputs == 0 || at.is_empty() {
         return;
     }
+    if p.inner != 1 {
+        let mut all = vec![0; at.len()];
+        max_pool_indices(&p.of_planes(), &last::planes(x, plane, p.inner), &mut all);
+        return last::images(&all, outputs, p.inner, at);
+    }
     let planes = at.len() / outputs;
     assert!(at.len() == planes * outputs && x.len() == planes * plane, "sizes of planes");
     let (isa, to) = (Isa::detect(), Shared::new(at));
     for_planes(planes, plane, |all| {
-        let mut framed = Framed::new(p);
+        let (mut framed, mut row) = (Framed::new(p), scratch::take(p.windows[1].out()));
         for i in all {
             // SAFETY: tasks write different planes.
             let to = unsafe { std::slice::from_raw_parts_mut(to.ptr().add(i * outputs), outputs) };
-            p.for_maxima(isa, &x[i * plane..][..plane], &mut framed, |o, at| to[o] = at.map_or(0, |at| at as i64));
+            p.for_maxima(isa, &x[i * plane..][..plane], (&mut framed, &mut row), |o, at| {
+                to[o] = at.map_or(0, |at| at as i64)
+            });
         }
     });
 }

@@ -10,6 +10,7 @@ mod frame;
 mod gather;
 mod grid;
 mod indexed;
+mod panels;
 mod phases;
 mod pixels;
 mod residues;
@@ -18,11 +19,12 @@ mod spread;
 mod strips;
 mod taps;
 mod thinned;
+mod turned;
 mod weight;
 mod woven;
 
-use super::Problem;
 use super::patches::Geometry;
+use super::{ConvParams, Problem};
 use crate::epilogue::Epilogue;
 use crate::micro::{Product, product};
 use crate::scratch;
@@ -30,6 +32,7 @@ use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::{Shared, for_tasks};
 use gather::gather;
 pub(super) use residues::input_grad;
+use turned::Turned;
 pub(super) use weight::weight_grad;
 #[cfg(test)]
 pub(super) use {dots::weight_grad as row_weight_grad, woven::input_grad as woven_input_grad};
@@ -49,7 +52,16 @@ struct Job<'a> {
     x: &'a [f32],
     /// Rows of `channels * kernel` numbers, group by group.
     weights: &'a [f32],
+    /// How weights lie that are those of a gradient: [`Job::by_pixels`] alone knows of it.
+    turned: Option<Turned<'a>>,
     sink: Sink<'a>,
+}
+
+/// A way to go.
+enum Way {
+    Pixels,
+    Rows(rows::Layout),
+    Gather,
 }
 
 /// Where outputs go.
@@ -66,17 +78,38 @@ pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32]
     epilogue.check(p.groups * p.o, y.len());
     let sink = Sink::Planes { y: Shared::new(y), epilogue };
     let (images, groups, channels, rows) = (p.n, p.groups, p.c, p.o);
+    if p.geometry.is_pointwise() {
+        // Planes are rows of it: as one long row each, they are copied at once.
+        let row = [1, 1, p.outputs()];
+        let geometry = Geometry { input: row, kernel: [1; 3], output: row, params: ConvParams::default() };
+        return Job { images, groups, channels, rows, geometry: &geometry, x, weights: w, turned: None, sink }.run(isa);
+    }
     if thinned::is_thinned(&p.geometry) && !x.is_empty() {
         let (x, geometry) = thinned::thin(isa, &p.geometry, x);
-        return Job { images, groups, channels, rows, geometry: &geometry, x: &x, weights: w, sink }.run(isa);
+        return Job { images, groups, channels, rows, geometry: &geometry, x: &x, weights: w, turned: None, sink }
+            .run(isa);
     }
-    Job { images, groups, channels, rows, geometry: &p.geometry, x, weights: w, sink }.run(isa);
+    Job { images, groups, channels, rows, geometry: &p.geometry, x, weights: w, turned: None, sink }.run(isa);
 }
 
 impl Job<'_> {
     /// Rows of the patch matrix.
     fn depth(&self) -> usize {
         self.channels * self.geometry.kernel.iter().product::<usize>()
+    }
+
+    /// Which way should take the least time, for sums that are not empty.
+    fn way(&self, isa: Isa) -> Way {
+        let (g, columns) = (self.geometry, self.images * self.geometry.outputs());
+        let pixels = self.cost_by_pixels(isa);
+        let layout = self.layout(isa, true);
+        let dense = (0..3).all(|d| g.params.stride[d] <= g.kernel[d]);
+        let rows = (dense && columns >= 48 && self.depth() <= 1024).then(|| self.cost_by_rows(&layout));
+        match (pixels, rows) {
+            (Some(pixels), rows) if rows.is_none_or(|rows| pixels <= rows) => Way::Pixels,
+            (_, Some(_)) => Way::Rows(layout),
+            (_, None) => Way::Gather,
+        }
     }
 
     fn run(&self, isa: Isa) {
@@ -92,14 +125,10 @@ impl Job<'_> {
         let direct = self.geometry.is_pointwise() && positions >= 48 && wasted * 8 <= positions;
         if !direct && depth > 0 {
             // Patches are read where they lie, unless there are too few columns.
-            let pixels = self.cost_by_pixels(isa);
-            let layout = self.layout(isa, true);
-            let dense = (0..3).all(|d| self.geometry.params.stride[d] <= self.geometry.kernel[d]);
-            let rows = (dense && columns >= 48 && depth <= 1024).then(|| self.cost_by_rows(&layout));
-            match (pixels, rows) {
-                (Some(pixels), rows) if rows.is_none_or(|rows| pixels <= rows) => return self.by_pixels(isa, parallel),
-                (_, Some(_)) => return self.by_rows(isa, &layout, parallel),
-                (_, None) => {}
+            match self.way(isa) {
+                Way::Pixels => return self.by_pixels(isa, parallel),
+                Way::Rows(layout) => return self.by_rows(isa, &layout, parallel),
+                Way::Gather => {}
             }
         }
         if columns <= 512 && !direct && self.rows >= 32 {

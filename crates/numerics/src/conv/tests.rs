@@ -186,6 +186,18 @@ fn f32_in_groups() {
     check_f32(2, [2, 48, 1, 9, 9], [60, 16, 1, 3, 3], &ConvParams { stride: [1, 2, 2], ..pad });
 }
 
+/// Panels of weights that meet several blocks of outputs, in several parts of the sum.
+#[test]
+fn f32_of_many_weights() {
+    let pad = |n: usize| ConvParams { padding: [(0, 0), (n, n), (n, n)], ..ConvParams::default() };
+    check_f32(1, [5, 60, 1, 7, 7], [250, 60, 1, 3, 3], &pad(1));
+    check_f32(2, [2, 40, 1, 13, 12], [135, 40, 1, 5, 5], &pad(2));
+    check_f32(3, [4, 120, 1, 7, 9], [200, 60, 1, 3, 3], &ConvParams { groups: 2, ..pad(1) });
+    check_f32(4, [3, 60, 1, 13, 13], [250, 60, 1, 3, 3], &ConvParams { stride: [1, 2, 2], ..pad(1) });
+    check_f32(5, [3, 300, 1, 7, 7], [450, 300, 1, 1, 1], &ConvParams::default());
+    check_f32(6, [1, 20, 4, 6, 7], [250, 20, 3, 3, 3], &pad(1));
+}
+
 #[test]
 fn f32_of_all_kernels_and_strides() {
     // Kernel, stride, dilation, front and back padding of height and width.
@@ -304,6 +316,7 @@ fn threads_do_not_change_a_bit() {
         ([5, 32, 1, 28, 28], [32, 8, 1, 3, 3], ConvParams { stride: [1, 2, 2], groups: 4, ..pad }),
         ([1, 64, 1, 56, 56], [64, 64, 1, 1, 1], ConvParams::default()),
         ([1, 3, 1, 112, 112], [64, 3, 1, 7, 7], ConvParams { stride: [1, 2, 2], ..pad }),
+        ([5, 60, 1, 7, 7], [250, 60, 1, 3, 3], pad),
     ];
     let mut r = Random(9);
     for (x, w, p) in cases {
@@ -332,6 +345,7 @@ fn images_are_handed_on_once_and_final() {
         ([6, 12, 1, 9, 9], [24, 4, 1, 3, 3], ConvParams { groups: 3, ..pad }),
         ([4, 6, 3, 5, 5], [6, 1, 2, 3, 3], ConvParams { groups: 6, ..pad }),
         ([4, 64, 1, 8, 8], [48, 64, 1, 1, 1], ConvParams::default()),
+        ([5, 60, 1, 7, 7], [250, 60, 1, 3, 3], pad),
     ];
     let mut r = Random(10);
     for (x, w, p) in cases {

@@ -4,8 +4,19 @@ use crate::simd::{Simd, dispatch};
 
 /// By squares: the last along an axis overlaps the one before, where there is one; else it goes by
 /// way of a whole one.
+///
+/// # Safety
+///
+/// As [`turn`].
 #[inline(always)]
-unsafe fn turn_body<S: Simd>(rows: usize, columns: usize, x: *const f32, from: usize, y: *mut f32, to: usize) {
+pub(super) unsafe fn turn_body<S: Simd>(
+    rows: usize,
+    columns: usize,
+    x: *const f32,
+    from: usize,
+    y: *mut f32,
+    to: usize,
+) {
     for j in (0..columns).step_by(S::LANES) {
         let j = j.min(columns.saturating_sub(S::LANES));
         let wide = (columns - j).min(S::LANES);

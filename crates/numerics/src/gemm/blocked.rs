@@ -5,7 +5,7 @@
 //! read in place otherwise. With many rows all of `B` is packed once and threads share the rows;
 //! with fewer, threads share the panels and each packs its own.
 
-use super::tile::{Panel, Strip, Tiled};
+use super::tile::{Columns, Panel, Strip, Tiled};
 use super::{Dims, Finished, Layout};
 use crate::gemv::Strided;
 use crate::scratch::{self, Scratch};
@@ -33,6 +33,11 @@ const NEAR: usize = 1 << 20;
 /// Rows of a panel that a task packs where panels are few: whole blocks of every width of vectors.
 const PACK_DEEP: usize = 64;
 
+/// Columns behind the last whole vector that may be sums by themselves, and how long each makes the least sum that is worth
+/// it: 129 x 500 x 33 would multiply a third vector of which one number counts.
+const MOST_REST: usize = 4;
+const REST_DEEP: usize = 64;
+
 /// A product that can be done here.
 pub(super) struct Blocked<T = f32> {
     d: Dims,
@@ -45,6 +50,8 @@ pub(super) struct Blocked<T = f32> {
     isa: Isa,
     /// Vectors of a panel, at most.
     wide: usize,
+    /// Columns behind the last whole vector that are not worth one: sums along the rows of `A`, each by itself.
+    rest: usize,
 }
 
 // SAFETY: pointers to operands that are only read, and to an output of which tasks write disjoint
@@ -72,7 +79,52 @@ impl<T: Tiled> Blocked<T> {
         }
         let (a_steps, b_steps) = (steps(&a)?, steps(&b)?);
         let (a, b) = (a.data.as_ptr().wrapping_add(a.offset), b.data.as_ptr().wrapping_add(b.offset));
-        Some(Blocked { d, a, a_steps, b, b_steps, c, c_row: lc.rs.unsigned_abs(), isa, wide: 3 })
+        Some(Blocked { d, a, a_steps, b, b_steps, c, c_row: lc.rs.unsigned_abs(), isa, wide: 3, rest: 0 }.with_rest())
+    }
+
+    fn with_rest(self) -> Self {
+        let rest = self.d.n % self.lanes();
+        let pays = T::COLUMNS.is_some() && self.a_steps.1 == 1 && self.d.n > self.lanes();
+        let pays = pays && self.lanes() >= 16 && rest <= MOST_REST && rest * REST_DEEP <= self.d.k;
+        Blocked { rest: if pays { rest } else { 0 }, ..self }
+    }
+
+    /// The columns that panels have.
+    fn main(&self) -> usize {
+        self.d.n - self.rest
+    }
+
+    /// The columns beyond panels, one behind the other.
+    fn rest(&self) -> Scratch {
+        let (k, (rs, cs)) = (self.d.k, self.b_steps);
+        let mut columns = room::<T>(self.rest * k);
+        let to = columns.as_mut_ptr().cast::<T>();
+        for (j, p) in (0..self.rest).flat_map(|j| (0..k).map(move |p| (j, p))) {
+            // SAFETY: inside the operand, and inside the room.
+            unsafe { *to.add(j * k + p) = *self.b.add(p * rs + (self.main() + j) * cs) };
+        }
+        columns
+    }
+
+    /// Some rows of the columns beyond panels.
+    ///
+    /// # Safety
+    ///
+    /// They are this task's alone, and `b` holds [`Blocked::rest`].
+    unsafe fn columns_beyond(&self, rows: Range<usize>, b: *const T) {
+        let Some(columns) = T::COLUMNS.filter(|_| self.rest > 0) else { return };
+        let s = Columns {
+            rows: rows.len(),
+            k: self.d.k,
+            count: self.rest,
+            a: self.a.wrapping_add(rows.start * self.a_steps.0),
+            a_row: self.a_steps.0,
+            b,
+            c: self.c.wrapping_add(rows.start * self.c_row + self.main()),
+            c_row: self.c_row,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { columns(self.isa, &s) }
     }
 
     /// Numbers in a vector.
@@ -83,19 +135,19 @@ impl<T: Tiled> Blocked<T> {
     /// The first vector of a panel: panels have three vectors, but the last are two and two rather
     /// than three and one.
     fn panel_start(&self, p: usize) -> usize {
-        let (vectors, wide) = (self.d.n.div_ceil(self.lanes()), self.wide);
+        let (vectors, wide) = (self.main().div_ceil(self.lanes()), self.wide);
         let evened = wide == 3 && vectors % 3 == 1 && vectors > 1;
         let threes = if evened { vectors / 3 - 1 } else { vectors };
         if p <= threes { (wide * p).min(vectors) } else { (3 * threes + 2 * (p - threes)).min(vectors) }
     }
 
     fn panels(&self) -> usize {
-        self.d.n.div_ceil(self.lanes()).div_ceil(self.wide)
+        self.main().div_ceil(self.lanes()).div_ceil(self.wide)
     }
 
     /// The columns of panels `p..q`.
     fn columns(&self, p: usize, q: usize) -> Range<usize> {
-        self.panel_start(p) * self.lanes()..(self.panel_start(q) * self.lanes()).min(self.d.n)
+        self.panel_start(p) * self.lanes()..(self.panel_start(q) * self.lanes()).min(self.main())
     }
 
     /// Whether panels are packed. Reading them in place is faster (230 of 232 GFLOP/s on two cores)
@@ -209,7 +261,19 @@ impl<T: Tiled> Blocked<T> {
     unsafe fn by_panels(&self, parallel: bool, then: Option<Finished<'_>>) {
         let (panels, packs) = (self.panels(), self.packs());
         let together = panels.div_ceil(64);
-        for_tasks(panels.div_ceil(together), parallel, |t| {
+        let tasks = panels.div_ceil(together);
+        // What is left of the columns is a task, the first: it is the shortest.
+        let beyond = usize::from(self.rest > 0);
+        for_tasks(tasks + beyond, parallel, |t| {
+            if t < beyond {
+                // SAFETY: no other task has these columns.
+                unsafe { self.columns_beyond(0..self.d.m, self.rest().as_ptr().cast()) };
+                if let Some(then) = then {
+                    then(0..self.d.m, self.main()..self.d.n);
+                }
+                return;
+            }
+            let t = t - beyond;
             let mine = t * together..panels.min((t + 1) * together);
             let mut buffer = room::<T>(DEEP.min(self.d.k) * 3 * self.lanes());
             let buffer = buffer.as_mut_ptr().cast::<T>();
@@ -279,9 +343,15 @@ impl<T: Tiled> Blocked<T> {
         let groups = if then.is_some() { 1 } else { 16usize.div_ceil(m.div_ceil(rows)).min(panels.div_ceil(4)) };
         let across = panels.div_ceil(groups);
         let groups = panels.div_ceil(across);
+        let beyond = self.rest();
+        let beyond = Shared::wrap(beyond.as_ptr().cast_mut().cast::<T>());
         for_tasks(m.div_ceil(rows) * groups, parallel, |t| {
             let (down, group) = (t / groups * rows, t % groups * across);
             let mine = down..m.min(down + rows);
+            if group == 0 {
+                // SAFETY: tasks have different rows, or other columns.
+                unsafe { self.columns_beyond(mine.clone(), beyond.ptr()) };
+            }
             for part in self.parts() {
                 for p in group..panels.min(group + across) {
                     // SAFETY: tasks have different rows or columns; packing has come to its end.

@@ -2,6 +2,7 @@
 //! vectors' width.
 
 use super::lanes::Lanes;
+use crate::gemv::{ROWS, TOGETHER, dot};
 use crate::simd::{Isa, dispatch};
 
 /// Some rows of `C` over the columns of a panel, and what they are made of.
@@ -158,6 +159,14 @@ unsafe fn any_pack<T: Copy + Default, S: Lanes<T>>(p: &Panel<T>, to: *mut T, row
                     S::transpose(from, p.steps.1, to, row);
                     continue;
                 }
+                if count * deep <= 64 {
+                    // Few numbers: one by one, which is less than to turn a whole block.
+                    for k in 0..deep {
+                        S::store(to.add(k * row), S::zero());
+                        (0..count).for_each(|j| *to.add(k * row + j) = *from.add(j * p.steps.1 + k * p.steps.0));
+                    }
+                    continue;
+                }
                 // A block with an edge, by way of a whole one.
                 let mut block = [[T::default(); 16]; 32];
                 for (j, line) in block.iter_mut().enumerate().take(count) {
@@ -206,9 +215,44 @@ pub(super) trait Tiled: Copy + Send {
     unsafe fn strip(isa: Isa, s: &Strip<Self>);
     /// [`pack_panel`].
     unsafe fn pack(isa: Isa, p: &Panel<Self>, to: *mut Self, row: usize);
+    /// [`Columns`] that are sums along rows of `A`, where there is a kernel for them.
+    const COLUMNS: Option<unsafe fn(Isa, &Columns<Self>)> = None;
+}
+
+/// A few columns of `C`: `k` contiguous numbers in each row of `A` and in each of `count` columns of `B`.
+pub(super) struct Columns<T> {
+    pub rows: usize,
+    pub k: usize,
+    pub count: usize,
+    pub a: *const T,
+    pub a_row: usize,
+    /// Columns one behind the other.
+    pub b: *const T,
+    pub c: *mut T,
+    pub c_row: usize,
+}
+
+/// # Safety
+///
+/// All of it may be read, and written by this thread alone; there are no more columns than [`TOGETHER`].
+unsafe fn columns(isa: Isa, s: &Columns<f32>) {
+    for i in (0..s.rows).step_by(ROWS) {
+        let count = ROWS.min(s.rows - i);
+        let mut sums = [[0.0; ROWS]; TOGETHER];
+        // SAFETY: the caller's promise. A row too many is the last one again.
+        unsafe {
+            let rows = std::array::from_fn(|r| s.a.add((i + r.min(count - 1)) * s.a_row));
+            dot(isa, s.count, s.k, rows, s.b, &mut sums);
+            for (j, sums) in sums[..s.count].iter().enumerate() {
+                sums[..count].iter().enumerate().for_each(|(r, sum)| *s.c.add((i + r) * s.c_row + j) = *sum);
+            }
+        }
+    }
 }
 
 impl Tiled for f32 {
+    const COLUMNS: Option<unsafe fn(Isa, &Columns<f32>)> = Some(columns);
+
     fn lanes(isa: Isa) -> usize {
         isa.lanes()
     }

@@ -2,7 +2,7 @@
 
 use super::{Pool, later};
 use crate::scratch;
-use crate::simd::Simd;
+use crate::simd::{Simd, fold};
 
 impl Pool {
     /// Whether bins are whole rows: what lies in one is one stretch of the plane.
@@ -27,8 +27,15 @@ pub(super) unsafe fn place<S: Simd>(p: &Pool, x: &[f32], oh: usize) -> Option<us
     let all = &x[rows.start * n..rows.end * n];
     // SAFETY: a part of the plane.
     let best = unsafe { of_stretch::<S>(all) }?;
-    Some(rows.start * n + all.iter().position(|v| *v == best)?)
+    // Blocks without it are passed over whole.
+    let has = |block: &[f32]| block.iter().fold(false, |has, v| has | (*v == best));
+    let block = all.chunks(BLOCK).position(has)?;
+    let within = all[block * BLOCK..].iter().position(|v| *v == best)?;
+    Some(rows.start * n + block * BLOCK + within)
 }
+
+/// Numbers that are looked at together.
+const BLOCK: usize = 16;
 
 /// The maxima of all bins of a plane.
 ///
@@ -105,8 +112,12 @@ unsafe fn of_stretch<S: Simd>(x: &[f32]) -> Option<f32> {
                 best[0] = later::<S>(best[0], S::load(x.as_ptr().add(i))).1;
             }
         }
-        let mut all = [[0.0f32; 16]; TOGETHER];
-        all.iter_mut().zip(best).for_each(|(all, best)| S::store(all.as_mut_ptr(), best));
-        first_of(all.iter().flat_map(|all| &all[..S::LANES]).copied())
+        let [a, b, c, d] = best;
+        let best = later::<S>(later::<S>(a, b).1, later::<S>(c, d).1).1;
+        // A NaN stays to the end. Of other numbers than zero those that are equal have the same bits.
+        match fold::<S>(best, |a, b| if b > a || b.is_nan() { b } else { a }) {
+            0.0 => first_of(x.iter().copied()),
+            best => (!best.is_nan()).then_some(best),
+        }
     }
 }

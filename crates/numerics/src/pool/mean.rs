@@ -2,7 +2,7 @@
 //! time, then the columns of their sums.
 
 use super::steps::every;
-use super::{Bins, for_planes};
+use super::{Bins, for_planes, last};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::Shared;
@@ -26,6 +26,8 @@ pub struct MeanPool {
     pub bins: [Bins; 2],
     /// What sums are divided by.
     pub divisor: Divisor,
+    /// Numbers side by side at each place, which have bins of their own: channels that lie last. One, in planes.
+    pub inner: usize,
 }
 
 impl MeanPool {
@@ -38,7 +40,7 @@ impl MeanPool {
     }
 
     /// The part of the divisor that bin `o` of an axis has.
-    fn count(&self, axis: usize, o: usize) -> f32 {
+    pub(super) fn count(&self, axis: usize, o: usize) -> f32 {
         match (self.divisor, &self.bins[axis]) {
             (Divisor::Fixed(n), _) => {
                 if axis == 0 {
@@ -69,7 +71,7 @@ const SLACK: usize = 64;
 /// use gradus_numerics::pool::{Divisor, MeanPool, Window, mean_pool};
 /// let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
 /// let mut y = [0.0];
-/// mean_pool(&MeanPool { bins: [w.into(), w.into()], divisor: Divisor::Inside }, &[1.0, 4.0, 3.0, 2.0], &mut y);
+/// mean_pool(&MeanPool { bins: [w.into(), w.into()], divisor: Divisor::Inside, inner: 1 }, &[1.0, 4.0, 3.0, 2.0], &mut y);
 /// assert_eq!(y, [2.5]);
 /// ```
 pub fn mean_pool(p: &MeanPool, x: &[f32], y: &mut [f32]) {
@@ -80,6 +82,9 @@ pub(super) fn mean_pool_with(isa: Isa, p: &MeanPool, x: &[f32], y: &mut [f32]) {
     let (plane, outputs) = (p.plane(), p.outputs());
     if outputs == 0 || y.is_empty() {
         return;
+    }
+    if p.inner != 1 {
+        return last::mean_pool(isa, p, x, y);
     }
     let planes = y.len() / outputs;
     assert!(y.len() == planes * outputs && x.len() == planes * plane, "sizes of planes");
@@ -106,6 +111,11 @@ pub(super) fn mean_pool_grad_with(isa: Isa, p: &MeanPool, grad: &[f32], dx: &mut
     let (plane, outputs) = (p.plane(), p.outputs());
     if plane == 0 || dx.is_empty() {
         return;
+    }
+    if p.inner != 1 {
+        let mut all = scratch::take(dx.len());
+        mean_pool_grad_with(isa, &MeanPool { inner: 1, ..*p }, &last::planes(grad, outputs, p.inner), &mut all);
+        return last::images(&all, plane, p.inner, dx);
     }
     let planes = dx.len() / plane;
     assert!(dx.len() == planes * plane && grad.len() == planes * outputs, "sizes of planes");

@@ -59,7 +59,7 @@ proptest! {
             if pairs { window(n[d], 2, 2, 0, 1) } else { window(n[d], size[d], stride[d], padding[d], dilation[d]) }
         };
         let (Some(h), Some(w)) = (pick(0), pick(1)) else { return Ok(()) };
-        let p = Pool { windows: [h.into(), w.into()] };
+        let p = Pool { windows: [h.into(), w.into()], inner: 1 };
         let (plane, outputs) = (h.n * w.n, h.out * w.out);
         let mut r = Random(seed);
         let (mut x, values, grad) = (ties(&mut r, planes * plane, seed.is_multiple_of(2)), r.f32s(planes * plane), r.f32s(planes * outputs));
@@ -168,7 +168,7 @@ proptest! {
         w in any_bins(),
         divisor in prop_oneof![Just(Divisor::Padded), Just(Divisor::Inside), Just(Divisor::Fixed(-3))],
     ) {
-        let p = MeanPool { bins: [h, w], divisor };
+        let p = MeanPool { bins: [h, w], divisor, inner: 1 };
         let (plane, outputs) = (h.n() * w.n(), h.out() * w.out());
         let mut r = Random(seed);
         let (x, grad) = (r.f32s(planes * plane), r.f32s(planes * outputs));
@@ -196,7 +196,7 @@ proptest! {
 
     #[test]
     fn maxima_of_adaptive_bins_match_the_definition(seed: u64, h in any_windows(), w in any_windows()) {
-        let p = Pool { windows: [h, w] };
+        let p = Pool { windows: [h, w], inner: 1 };
         let mut r = Random(seed);
         let (mut x, grad) = (ties(&mut r, h.n() * w.n(), seed.is_multiple_of(2)), r.f32s(h.out() * w.out()));
         if seed.is_multiple_of(3) {
@@ -217,10 +217,64 @@ proptest! {
     }
 }
 
+/// The numbers of images with their channels last, as planes.
+fn planes_of<T: Copy>(x: &[T], places: usize, inner: usize) -> Vec<T> {
+    let image = places * inner;
+    (0..x.len()).map(|i| x[i / image * image + i % places * inner + i % image / places]).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn channels_that_lie_last_have_the_bits_of_planes(
+        seed: u64,
+        images in 1usize..3,
+        inner in 2usize..90,
+        h in any_windows(),
+        w in any_bins(),
+        divisor in prop_oneof![Just(Divisor::Padded), Just(Divisor::Inside), Just(Divisor::Fixed(-3))],
+    ) {
+        let (plane, outputs) = (h.n() * w.n(), h.out() * w.out());
+        let mut r = Random(seed);
+        let (x, values) = (ties(&mut r, images * plane * inner, seed.is_multiple_of(2)), r.f32s(images * plane * inner));
+        let grad = r.f32s(images * outputs * inner);
+        let run = |inner: usize, x: &[f32], values: &[f32], grad: &[f32]| {
+            let (max, mean) = (Pool { windows: [h, w], inner }, MeanPool { bins: [h, w], divisor, inner });
+            let (mut y, mut picked, mut means) = (grad.to_vec(), grad.to_vec(), grad.to_vec());
+            let (mut dx, mut parts, mut at) = (x.to_vec(), x.to_vec(), vec![-1; grad.len()]);
+            max_pool(&max, x, &mut y);
+            max_pool_pick(&max, x, values, &mut picked);
+            max_pool_grad(&max, x, grad, &mut dx);
+            max_pool_indices(&max, x, &mut at);
+            mean_pool(&mean, values, &mut means);
+            mean_pool_grad(&mean, grad, &mut parts);
+            ([y, picked, means], [dx, parts], at)
+        };
+        let last = run(inner, &x, &values, &grad);
+        let first = run(1, &planes_of(&x, plane, inner), &planes_of(&values, plane, inner), &planes_of(&grad, outputs, inner));
+        for (last, first) in last.0.iter().zip(&first.0) {
+            prop_assert_eq!(bits(&planes_of(last, outputs, inner)), bits(first));
+        }
+        for (last, first) in last.1.iter().zip(&first.1) {
+            prop_assert_eq!(bits(&planes_of(last, plane, inner)), bits(first));
+        }
+        prop_assert_eq!(planes_of(&last.2, outputs, inner), first.2);
+        // The other widths of vectors.
+        for isa in Isa::every() {
+            let mut y = grad.clone();
+            last::max_pool(isa, &Pool { windows: [h, w], inner }, &x, &mut y);
+            prop_assert_eq!(bits(&y), bits(&last.0[0]));
+            last::mean_pool(isa, &MeanPool { bins: [h, w], divisor, inner }, &values, &mut y);
+            prop_assert_eq!(bits(&y), bits(&last.0[2]));
+        }
+    }
+}
+
 #[test]
 fn nothing_to_do() {
     let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
-    let p = Pool { windows: [w.into(), w.into()] };
+    let p = Pool { windows: [w.into(), w.into()], inner: 1 };
     max_pool(&p, &[], &mut []);
     max_pool_grad(&p, &[], &[], &mut []);
     max_pool_indices(&p, &[], &mut []);
@@ -229,14 +283,14 @@ fn nothing_to_do() {
 #[test]
 fn threads_do_not_change_a_bit() {
     let w = Window { n: 65, size: 3, stride: 2, padding: 1, dilation: 1, out: 33 };
-    let p = Pool { windows: [w.into(), w.into()] };
+    let p = Pool { windows: [w.into(), w.into()], inner: 1 };
     let mut r = Random(2);
     let (x, g) = (r.f32s(40 * 65 * 65), r.f32s(40 * 33 * 33));
     same_on_any_threads(|| {
         let (mut y, mut dx) = (g.clone(), x.clone());
         max_pool(&p, &x, &mut y);
         max_pool_grad(&p, &x, &g, &mut dx);
-        let mean = MeanPool { bins: p.windows, divisor: Divisor::Inside };
+        let mean = MeanPool { bins: p.windows, divisor: Divisor::Inside, inner: 1 };
         let (mut means, mut parts) = (g.clone(), x.clone());
         mean_pool(&mean, &x, &mut means);
         mean_pool_grad(&mean, &g, &mut parts);

@@ -1,7 +1,8 @@
 //! Pooling to a given size, and the way back from maxima.
 
+use super::bins::{has_kernels, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
 use crate::api::{
-    pool::{Axis, Best, has_kernels, max_of_bins, mean_of_bins},
+    pool::{Axis, Best},
     same_device,
     sizes::Sizes,
     window::{check_spatial, joined, windows, with_lead},
@@ -17,8 +18,9 @@ macro_rules! adaptive_methods {
             #[track_caller]
             pub fn $max(&self, size: impl Into<Sizes>) -> Result<Tensor> {
                 let (op, size) = (stringify!($max), size.into());
-                match binned(op, $d, self, &size, false)? {
-                    Some(b) => Ok(max_of_bins(&b.flat, &b.bins).reshape_to(&b.shape)),
+                match binned(op, $d, self, &size)? {
+                    Some(b) => Ok(over_last(self, &b.bins, max_op)
+                        .unwrap_or_else(|| max_of_bins(&b.flat, &b.bins).reshape_to(&b.shape))),
                     None => Ok(adaptive_max(op, $d, self, &size)?.0),
                 }
             }
@@ -107,17 +109,16 @@ struct Binned {
     shape: Shape,
 }
 
-/// The bins for the CPU's own kernels, where they are the way: the `sum` of one bin of all is one like any other. Its
-/// maximum is not, whose gradient goes to one of equal elements.
+/// The bins for the CPU's own kernels, where they are the way.
 #[track_caller]
-fn binned(op: &str, d: usize, x: &Tensor, size: &Sizes, sum: bool) -> Result<Option<Binned>> {
+fn binned(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Option<Binned>> {
     check_spatial(op, x, d)?;
     let outs = size.spread_positive(op, "output_size", d)?;
     let flat = joined(x, d);
     let spatial = &flat.dims()[1..];
     let small =
         spatial.iter().zip(&outs).all(|(n, out)| n.checked_mul(out + 1).is_some_and(|p| p <= isize::MAX as usize / 16));
-    if !has_kernels(x) || !small || (sum && outs.iter().all(|&out| out == 1)) {
+    if !has_kernels(x) || !small {
         return Ok(None);
     }
     let part = |(&n, &out): (&usize, &usize)| {
@@ -194,8 +195,14 @@ fn adaptive_avg(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Tensor> 
     if !x.dtype().is_float() {
         return Err(Error::dtype(op, &[x.dtype()], format!("takes floats, not {}", x.dtype())).operand(x));
     }
-    if let Some(b) = binned(op, d, x, size, true)? {
-        return Ok(mean_of_bins(&b.flat, &b.bins, Divisor::Inside).reshape_to(&b.shape));
+    check_spatial(op, x, d)?;
+    if size.spread_positive(op, "output_size", d)?.iter().all(|&out| out == 1) {
+        // One bin of all is a mean like any other, and views on the way to it take longer than small planes.
+        return x.mean_dim((-(d as i64)..0).collect::<Vec<_>>(), true);
+    }
+    if let Some(b) = binned(op, d, x, size)? {
+        let last = over_last(x, &b.bins, |bins, inner| mean_op(bins, Divisor::Inside, inner));
+        return Ok(last.unwrap_or_else(|| mean_of_bins(&b.flat, &b.bins, Divisor::Inside).reshape_to(&b.shape)));
     }
     let seen = see(op, d, x, size)?;
     let last: Vec<i64> = (-(d as i64)..0).collect();

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use std::{panic::Location, sync::Arc};
 
 /// `[n, h, w, c]` seen as `[n, c, h, w]`: where each axis comes from.
-const FIRST: [usize; 4] = [0, 3, 1, 2];
+pub(super) const FIRST: [usize; 4] = [0, 3, 1, 2];
 /// And back.
 const LAST: [usize; 4] = [0, 2, 3, 1];
 
@@ -48,6 +48,13 @@ fn under(t: &Tensor, at: &'static Location<'static>) -> Tensor {
         return base;
     }
     permuted(t, LAST, at)
+}
+
+/// What lies under a tensor that is `[n, h, w, c]` seen as `[n, c, h, w]`, on any device.
+#[track_caller]
+pub(super) fn under_last(t: &Tensor) -> Option<Tensor> {
+    let last = matches!(&t.node().op, Op::View(ViewOp::Permute(p)) if p[..] == FIRST);
+    last.then(|| under(t, Location::caller()))
 }
 
 /// An operand with its channels last. One that lies otherwise is copied here, once for the convolution and its gradient.

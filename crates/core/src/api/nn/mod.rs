@@ -3,6 +3,7 @@
 pub(crate) mod activation;
 pub(crate) mod adaptive;
 pub(crate) mod attention;
+mod bins;
 pub(crate) mod conv;
 mod conv_product;
 pub(crate) mod ctc;

@@ -1,16 +1,13 @@
 //! Pooling over windows of fixed size. A window is a view; one kernel reduces it.
 
+use super::bins::{has_kernels, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
 use crate::api::{
     sizes::Sizes,
     window::{check_spatial, inside, joined, windows, with_lead},
 };
-use crate::{
-    DType, Error, Result, Scalar, Shape, Tensor, is_grad_enabled,
-    op::{HostOp, MaxPool, Op, ReduceOp},
-};
-use gradus_numerics::pool::{Bins, Divisor, MeanPool, Pool, Window};
+use crate::{DType, Error, Result, Scalar, Shape, Tensor, is_grad_enabled, op::ReduceOp};
+use gradus_numerics::pool::{Bins, Divisor, Window};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// Options of maximum pooling.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -166,12 +163,15 @@ fn max_pool(
 ) -> Result<(Tensor, Option<Tensor>)> {
     let ws = fit(op, x, d, kernel, o.stride.as_ref(), [&o.padding, &o.dilation], o.ceil_mode)?;
     let shape = with_lead(x, d, ws.iter().map(|w| w.out));
-    let flat = joined(x, d);
     // Not for windows that may see nothing.
     if !indices && has_kernels(x) && !ws.iter().any(|w| w.dilation > 1 && w.overhangs()) {
         let bins: SmallVec<[Bins; 3]> = ws.iter().copied().map(Bins::Even).collect();
-        return Ok((max_of_bins(&flat, &bins).reshape_to(&shape), None));
+        if let Some(y) = over_last(x, &bins, max_op) {
+            return Ok((y, None));
+        }
+        return Ok((max_of_bins(&joined(x, d), &bins).reshape_to(&shape), None));
     }
+    let flat = joined(x, d);
     let mask = inside(&flat, &ws)?;
     let mut best = Best::of(&windows(&flat.detach(), &ws)?, mask.as_ref(), d)?;
     // A dilated window can have elements on both sides of the input and none in it.
@@ -192,54 +192,6 @@ fn max_pool(
     axes.reverse();
     let (y, at) = best.pick(&flat, &axes)?;
     Ok((y.reshape_to(&shape), Some(at.reshape_to(&shape))))
-}
-
-/// Whether a tensor's device has kernels of its own for pooling and resampling.
-pub(super) fn has_kernels(x: &Tensor) -> bool {
-    x.device().backend().limits().planes.contains(&x.dtype())
-}
-
-/// A map over bins of the last axes of `[lead, spatial..]`, by kernels for two axes at a time: of three, the first is
-/// left to the second kernel. `make` is told whether it is the last.
-#[track_caller]
-fn over_bins(flat: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], bool) -> HostOp) -> Tensor {
-    let whole = |n| Bins::Even(Window { n, size: 1, stride: 1, padding: 0, dilation: 1, out: n });
-    let run = |x: &Tensor, pair, last, shape: &[usize]| {
-        x.make(Op::Host(make(pair, last)), &[x], Shape::from(shape), x.dtype())
-    };
-    let lead = flat.dims()[0];
-    match bins {
-        [w] => run(flat, [whole(1), *w], true, &[lead, w.out()]),
-        [h, w] => run(flat, [*h, *w], true, &[lead, h.out(), w.out()]),
-        [d, h, w] => {
-            let (planes, outs) = (lead * d.n(), h.out() * w.out());
-            let x = flat.reshape_to(&Shape::from([planes, h.n(), w.n()]));
-            let x = run(&x, [*h, *w], false, &[planes, h.out(), w.out()]);
-            let x = x.reshape_to(&Shape::from([lead, d.n(), outs]));
-            let y = run(&x, [*d, whole(outs)], true, &[lead, d.out(), outs]);
-            y.reshape_to(&Shape::from([lead, d.out(), h.out(), w.out()]))
-        }
-        _ => flat.clone(),
-    }
-}
-
-/// The maxima of bins of the last axes of `[lead, spatial..]`. (Of equal ones, and of NaNs, taking the depth last finds
-/// the same as taking all at once.)
-#[track_caller]
-pub(super) fn max_of_bins(flat: &Tensor, bins: &[Bins]) -> Tensor {
-    over_bins(flat, bins, |windows, _| HostOp::MaxPool(MaxPool::Max, Arc::new(Pool { windows })))
-}
-
-/// The means of bins of the last axes of `[lead, spatial..]`.
-#[track_caller]
-pub(super) fn mean_of_bins(flat: &Tensor, bins: &[Bins], divisor: Divisor) -> Tensor {
-    over_bins(flat, bins, |bins, last| {
-        let divisor = match divisor {
-            Divisor::Fixed(_) if !last => Divisor::Fixed(1),
-            Divisor::Fixed(_) | Divisor::Padded | Divisor::Inside => divisor,
-        };
-        HostOp::MeanPool(Arc::new(MeanPool { bins, divisor }))
-    })
 }
 
 /// The least value of a tensor's element type: what a maximum starts from.
@@ -365,6 +317,9 @@ fn avg_pool(op: &str, d: usize, x: &Tensor, kernel: &Sizes, o: &AvgPoolOptions) 
             None if o.count_include_pad => Divisor::Padded,
             None => Divisor::Inside,
         };
+        if let Some(y) = over_last(x, &bins, |bins, inner| mean_op(bins, divisor, inner)) {
+            return Ok(y);
+        }
         let means = mean_of_bins(&joined(x, d), &bins, divisor);
         return Ok(means.reshape_to(&with_lead(x, d, ws.iter().map(|w| w.out))));
     }

@@ -1,7 +1,7 @@
 //! Interpolation by the CPU's own kernel: the elements and weights of every row and column as tables.
 
 use super::{
-    pool::has_kernels,
+    bins::has_kernels,
     resize::{InterpolateMode, InterpolateOptions, Resized},
 };
 use crate::{

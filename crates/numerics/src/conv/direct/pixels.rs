@@ -1,8 +1,8 @@
 //! Convolution by windows: a few output positions meet vectors of output channels, for all elements
 //! of their patches, which are read where they lie in a padded copy of a part of the images.
 //!
-//! Weights are packed with the output channels in the lanes, once a call; the outputs of a block are
-//! transposed when they are final.
+//! Weights are packed with the output channels in the lanes, once a call, or by those who need them where they are
+//! many ([`panels`](super::panels)); the outputs of a block are transposed when they are final.
 
 use super::frame::{Block, Blocks, Frame, Places, Taps, fill, for_alike};
 use super::indexed::{Indexed, count_panels, for_some_panels, indexed};
@@ -16,7 +16,7 @@ use crate::tasks::{Shared, for_tasks};
 use std::ops::Range;
 
 /// Output positions of a block.
-const POSITIONS: usize = 192;
+pub(super) const POSITIONS: usize = 192;
 
 /// The longest part of a sum that is taken at once: a panel of weights stays in the L2 cache.
 const DEEP: usize = 512;
@@ -35,10 +35,18 @@ const CLASSES: usize = 64;
 /// Fewer windows of a block than that are not worth a class of their own.
 const ALIKE: usize = 4;
 
-struct Classes {
+pub(super) struct Classes {
     elements: Places,
     all: [Class; CLASSES],
     count: usize,
+    /// Channels whose elements there are.
+    channels: usize,
+}
+
+/// The windows of a block, and where those of each class end.
+pub(super) struct Windows {
+    places: Places,
+    ends: [usize; CLASSES],
 }
 
 // SAFETY: read only, once made.
@@ -46,7 +54,7 @@ unsafe impl Sync for Classes {}
 
 impl Classes {
     /// The classes of all outputs, with the elements of `channels` channels.
-    fn new(frame: &Frame<'_>, g: &Geometry, blocks: &Blocks, channels: usize) -> Classes {
+    pub(super) fn new(frame: &Frame<'_>, g: &Geometry, blocks: &Blocks, channels: usize) -> Classes {
         let [kd, kh, kw] = g.kernel;
         let [images, block, _] = blocks.size;
         // Which (rows, columns, elements) there are; counted first, then kept.
@@ -76,15 +84,15 @@ impl Classes {
             all[i] = Class { rows, columns, elements: from..elements.len() };
             i += 1;
         });
-        Classes { elements, all, count }
+        Classes { elements, all, count, channels }
     }
 
     fn iter(&self) -> impl Iterator<Item = &Class> {
         self.all[..self.count].iter()
     }
 
-    /// The windows of a block, class by class, and where each class ends.
-    fn windows(&self, frame: &Frame<'_>, block: &Block) -> (Places, [usize; CLASSES]) {
+    /// The windows of a block, class by class.
+    pub(super) fn windows(&self, frame: &Frame<'_>, block: &Block) -> Windows {
         let both = |a: &Range<usize>, b: &Range<usize>| a.start.max(b.start)..a.end.min(b.end);
         let (mut windows, mut ends) = (Places::new(block.len()), [0; CLASSES]);
         for (class, end) in self.iter().zip(&mut ends) {
@@ -92,7 +100,36 @@ impl Classes {
             frame.windows(block, rows, columns, &mut windows);
             *end = windows.len();
         }
-        (windows, ends)
+        Windows { places: windows, ends }
+    }
+
+    /// The sums of a block's windows over `channels` channels, for a panel `b` of weights: rows of `c`.
+    ///
+    /// # Safety
+    ///
+    /// `a` is a frame of that block, `b` has a row of that many vectors for each element of the channels, and `c` has one
+    /// for each window, used by nobody else.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) unsafe fn multiply(
+        &self,
+        isa: Isa,
+        windows: &Windows,
+        a: *const f32,
+        (b, vectors): (*const f32, usize),
+        (c, c_row): (*mut f32, usize),
+        channels: usize,
+        add: bool,
+    ) {
+        let mut start = 0;
+        for (class, &end) in self.iter().zip(&windows.ends) {
+            let rows = &windows.places[start..end];
+            start = end;
+            let count = class.elements.len() / self.channels * channels;
+            let columns = &self.elements[class.elements.clone()][..count];
+            let p = Indexed { a, rows, columns, b, b_row: vectors * isa.lanes(), c, c_row, vectors, add };
+            // SAFETY: the caller's promise.
+            unsafe { indexed(isa, &p) };
+        }
     }
 }
 
@@ -117,9 +154,29 @@ impl Job<'_> {
     /// # Safety
     ///
     /// There is room at `to`, used by nobody else.
-    unsafe fn pack(&self, isa: Isa, group: usize, (vector, n): (usize, usize), elements: Range<usize>, to: *mut f32) {
+    pub(super) unsafe fn pack(
+        &self,
+        isa: Isa,
+        group: usize,
+        (vector, n): (usize, usize),
+        elements: Range<usize>,
+        to: *mut f32,
+    ) {
         let (depth, lanes) = (self.depth(), isa.lanes());
         let columns = (self.rows - vector * lanes).min(n * lanes);
+        if let Some(turned) = self.turned {
+            // SAFETY: as below.
+            return unsafe {
+                self.pack_turned(
+                    isa,
+                    turned,
+                    group,
+                    vector * lanes..vector * lanes + columns,
+                    elements,
+                    (to, n * lanes),
+                )
+            };
+        }
         let from = &self.weights[(group * self.rows + vector * lanes) * depth..][..columns * depth];
         let b = from[elements.start..].as_ptr();
         let panel = Panel { depth: elements.len(), columns, b, steps: (1, depth) };
@@ -128,112 +185,89 @@ impl Job<'_> {
     }
 
     pub(super) fn by_pixels(&self, isa: Isa, parallel: bool) {
+        let columns = self.images * self.geometry.outputs();
+        // At least 8 tasks where the work allows: blocks, and parts of the output channels.
+        let blocks = Blocks::new(self.images, self.geometry.output, columns.div_ceil(8).clamp(64, POSITIONS));
+        if !self.by_panels(isa, blocks.count() == 1, parallel) {
+            self.by_blocks(isa, &blocks, parallel);
+        }
+    }
+
+    /// Tasks take blocks of outputs, and read weights that were packed before.
+    fn by_blocks(&self, isa: Isa, blocks: &Blocks, parallel: bool) {
         let (g, depth, lanes) = (self.geometry, self.depth(), isa.lanes());
         let kernel = depth / self.channels;
         let row = self.rows.next_multiple_of(lanes);
         let vectors = row / lanes;
-        // At least 8 tasks where the work allows: blocks, and parts of the output channels.
-        let wanted = (self.images * g.outputs()).div_ceil(8).clamp(64, POSITIONS);
-        let blocks = Blocks::new(self.images, g.output, wanted);
         let count = self.groups * blocks.count();
         let panels = count_panels(vectors);
         let some = panels.div_ceil(8usize.div_ceil(count).min(panels));
         let parts = panels.div_ceil(some);
-        // Weights that serve several blocks are packed once, before.
-        let shared = blocks.count() > 1;
-        let mut weights = scratch::take(if shared { self.groups * row * depth } else { 0 });
+        let mut weights = scratch::take(self.groups * row * depth);
         let weights = Shared::new(&mut weights);
-        if shared {
-            for_tasks(self.groups * panels, self.weights.len() >= 1 << 14, |t| {
-                let (group, mine) = (t / panels, t % panels);
-                for_some_panels(vectors, mine..mine + 1, |vector, n| {
-                    // SAFETY: panels have places of their own.
-                    unsafe {
-                        let to = weights.ptr().add((group * row + vector * lanes) * depth);
-                        self.pack(isa, group, (vector, n), 0..depth, to);
-                    }
-                });
-            });
-        }
-        // Whole channels, in parts of equal length.
-        let part = self.channels.div_ceil(depth.div_ceil(DEEP));
-        // A single block is framed once, for all of its output channels.
-        let frame = Frame::new(g, &blocks, if shared { part } else { self.channels });
-        let classes = Classes::new(&frame, g, &blocks, part);
-        let step = self.groups * self.channels * g.inputs();
-        let mut whole = scratch::take(if shared { 0 } else { self.groups * frame.len() });
-        let whole = Shared::new(&mut whole);
-        if !shared {
-            let some = self.channels.div_ceil(16);
-            let parts = self.channels.div_ceil(some);
-            for_tasks(self.groups * parts, parallel, |t| {
-                let (group, first) = (t / parts, t % parts * some);
-                let from = group * self.channels;
-                // SAFETY: tasks fill different channels.
+        for_tasks(self.groups * panels, self.weights.len() >= 1 << 14, |t| {
+            let (group, mine) = (t / panels, t % panels);
+            for_some_panels(vectors, mine..mine + 1, |vector, n| {
+                // SAFETY: panels have places of their own.
                 unsafe {
-                    let to = whole.ptr().add(group * frame.len() + first * frame.channel);
-                    let channels = from + first..from + self.channels.min(first + some);
-                    fill(isa, &frame, &blocks.get(0), self.x, step, channels, to);
+                    let to = weights.ptr().add((group * row + vector * lanes) * depth);
+                    self.pack(isa, group, (vector, n), 0..depth, to);
                 }
             });
-        }
+        });
+        let part = self.deep();
+        let frame = Frame::new(g, blocks, part);
+        let classes = Classes::new(&frame, g, blocks, part);
+        let step = self.groups * self.channels * g.inputs();
         for_tasks(count * parts, parallel, |t| {
             let (t, mine) = (t / parts, t % parts * some..(t % parts + 1) * some);
             let (group, block) = (t % self.groups, blocks.get(t / self.groups));
-            let (windows, ends) = classes.windows(&frame, &block);
-            let mut framed = scratch::take(if shared { frame.len() } else { 0 });
-            let mut packed = scratch::take(if shared { 0 } else { 3 * lanes * part * kernel });
+            let windows = classes.windows(&frame, &block);
+            let mut framed = scratch::take(frame.len());
             let mut sums = scratch::take(block.len() * row);
             let mut done = 0..0;
             for first in (0..self.channels).step_by(part) {
                 let channels = first..self.channels.min(first + part);
                 let from = group * self.channels;
-                let elements = channels.start * kernel..channels.end * kernel;
                 // SAFETY: the frame has this length, and places in it are those of its windows; the
                 // buffers have a row for each element and window.
                 unsafe {
-                    let (from, end) = (from + channels.start, from + channels.end);
-                    let mut a = framed.as_mut_ptr();
-                    if shared {
-                        fill(isa, &frame, &block, self.x, step, from..end, a);
-                    } else {
-                        a = whole.ptr().add(group * frame.len() + first * frame.channel);
-                    }
+                    let a = framed.as_mut_ptr();
+                    fill(isa, &frame, &block, self.x, step, from + channels.start..from + channels.end, a);
                     done = for_some_panels(vectors, mine.clone(), |vector, n| {
-                        let mut b = weights.ptr().add((group * row + vector * lanes) * depth);
-                        b = b.add(elements.start * n * lanes);
-                        if !shared {
-                            b = packed.as_mut_ptr();
-                            self.pack(isa, group, (vector, n), elements.clone(), b);
-                        }
-                        let mut start = 0;
-                        for (class, &end) in classes.iter().zip(&ends) {
-                            let rows = &windows[start..end];
-                            start = end;
-                            let count = class.elements.len() / part * channels.len();
-                            let p = Indexed {
-                                a,
-                                rows,
-                                columns: &classes.elements[class.elements.clone()][..count],
-                                b,
-                                b_row: n * lanes,
-                                c: sums.as_mut_ptr().add(vector * lanes),
-                                c_row: row,
-                                vectors: n,
-                                add: first > 0,
-                            };
-                            indexed(isa, &p);
-                        }
+                        let b = weights.ptr().add((group * row + vector * lanes) * depth);
+                        let b = b.add(channels.start * kernel * n * lanes);
+                        let c = (sums.as_mut_ptr().add(vector * lanes), row);
+                        classes.multiply(isa, &windows, a, (b, n), c, channels.len(), first > 0);
                     });
                 }
             }
             let done = done.start * lanes..self.rows.min(done.end * lanes);
-            self.turn(isa, group, &block, done, &sums, row);
+            // SAFETY: the buffer has a row for each window.
+            unsafe { self.turn(isa, group, &block, done.clone(), sums.as_ptr().add(done.start), row) };
         });
     }
 
+    /// Channels of a part of the sum: whole ones, in parts of equal length.
+    pub(super) fn deep(&self) -> usize {
+        self.channels.div_ceil(self.depth().div_ceil(DEEP))
+    }
+
     /// Transposes a block's sums of some output channels and writes them to their places.
-    fn turn(&self, isa: Isa, group: usize, block: &Block, rows: Range<usize>, sums: &[f32], row: usize) {
+    ///
+    /// # Safety
+    ///
+    /// `sums` has a number for each of these channels in each of its rows, `row` apart, and there is a row for each
+    /// output of the block.
+    pub(super) unsafe fn turn(
+        &self,
+        isa: Isa,
+        group: usize,
+        block: &Block,
+        rows: Range<usize>,
+        sums: *const f32,
+        row: usize,
+    ) {
         let (first, count) = (block.first(self.geometry), block.len());
         let positions = self.geometry.outputs();
         if let Sink::Planes { y, epilogue } = &self.sink
@@ -246,7 +280,7 @@ impl Job<'_> {
             // SAFETY: the block's rows lie inside the output, and tasks write different ones.
             unsafe {
                 let to = y.ptr().add(plane * positions + position);
-                turn(isa, count, rows.len(), sums.as_ptr().add(rows.start), row, to, positions);
+                turn(isa, count, rows.len(), sums, row, to, positions);
                 self.finish_rows(isa, channel, rows.len(), plane, position..position + count, y, epilogue);
             }
             return;
@@ -256,7 +290,10 @@ impl Job<'_> {
         for from in rows.clone().step_by(16) {
             let channels = from..rows.end.min(from + 16);
             // SAFETY: the buffer has a row for each of the channels.
-            unsafe { turn(isa, count, channels.len(), sums.as_ptr().add(from), row, turned.as_mut_ptr(), step) };
+            unsafe {
+                let sums = sums.add(from - rows.start);
+                turn(isa, count, channels.len(), sums, row, turned.as_mut_ptr(), step);
+            }
             self.write(isa, group, channels, first, count, &turned, step);
         }
     }

@@ -2,7 +2,8 @@
 //! modulo the stride sees a kernel of its own (every second element of it, say) with unit stride, so
 //! that every position is written once and nothing is added up in memory.
 
-use super::{Job, Sink, spread, woven};
+use super::turned::Turned;
+use super::{Job, Sink, Way, spread, woven};
 use crate::conv::patches::Geometry;
 use crate::conv::{ConvParams, Problem};
 use crate::epilogue::Epilogue;
@@ -44,7 +45,10 @@ impl Part {
 pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
     let g = &p.geometry;
     let stride = g.params.stride;
-    if p.n * p.outputs() < 256 {
+    // Products that add to the gradient are faster for few outputs: where a residue's few taps cost as much to pack as all
+    // of them, or channels do not fill vectors. Those of one element do not even add.
+    let few = if stride == [1; 3] || w.len() <= 1 << 16 { 48 } else { 256 };
+    if p.n * p.outputs() < if p.c < 32 || g.is_pointwise() { 256 } else { few } {
         return false;
     }
     // With few channels to write or few columns, packing the weights anew costs more than it saves.
@@ -78,23 +82,11 @@ pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32
         if size == 0 || outputs.contains(&0) {
             continue;
         }
-        // Weights of this residue: rows are input channels, turned kernels of each output channel.
         let depth = p.o * size;
-        let mut weights = scratch::take(p.groups * p.c * depth);
         let offsets: Vec<usize> = crate::conv::patches::kernel_elements(taps)
             .map(|j| [0, 1, 2].map(|d| parts[d].from + parts[d].step * (taps[d] - 1 - j[d])))
             .map(|k| (k[0] * g.kernel[1] + k[1]) * g.kernel[2] + k[2])
             .collect();
-        let packed = Shared::new(&mut weights);
-        for_tasks(p.groups * p.c, p.groups * p.c * depth >= 1 << 14, |t| {
-            let (group, c) = (t / p.c, t % p.c);
-            // SAFETY: tasks write different rows.
-            let row = unsafe { std::slice::from_raw_parts_mut(packed.ptr().add(t * depth), depth) };
-            for (o, to) in row.chunks_exact_mut(size).enumerate() {
-                let from = &w[((group * p.o + o) * p.c + c) * kernel..][..kernel];
-                to.iter_mut().zip(&offsets).for_each(|(to, &k)| *to = from[k]);
-            }
-        });
         let params = ConvParams {
             stride: [1; 3],
             padding: parts.map(|p| (p.pad, 0)),
@@ -109,8 +101,34 @@ pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32
             Sink::Spread { y, size: g.input, first: parts.map(|p| p.first), stride }
         };
         let (images, groups) = (p.n, p.groups);
-        let job =
-            Job { images, groups, channels: p.o, rows: p.c, geometry: &geometry, x: grad, weights: &weights, sink };
+        let turned = Some(Turned { size: kernel, taps: &offsets });
+        let mut job =
+            Job { images, groups, channels: p.o, rows: p.c, geometry: &geometry, x: grad, weights: w, turned, sink };
+        if p.n * p.o * p.c > 0 && matches!(job.way(isa), Way::Pixels) {
+            job.by_pixels(isa, images * geometry.outputs() * groups * p.c * depth >= 1 << 16);
+            continue;
+        }
+        // Weights of this residue: rows are input channels, turned kernels of each output channel.
+        let mut weights = scratch::take(p.groups * p.c * depth);
+        let packed = Shared::new(&mut weights);
+        // Some input channels at a time: what is read then are whole lines, and what is written are few streams.
+        let some = 16.min(p.c);
+        let heaps = p.c.div_ceil(some);
+        for_tasks(p.groups * heaps, p.groups * p.c * depth >= 1 << 14, |t| {
+            let (group, first) = (t / heaps, t % heaps * some);
+            for o in 0..p.o {
+                for c in first..p.c.min(first + some) {
+                    let from = &w[((group * p.o + o) * p.c + c) * kernel..][..kernel];
+                    // SAFETY: tasks write different rows.
+                    let to = unsafe {
+                        let to = packed.ptr().add((group * p.c + c) * depth + o * size);
+                        std::slice::from_raw_parts_mut(to, size)
+                    };
+                    to.iter_mut().zip(&offsets).for_each(|(to, &k)| *to = from[k]);
+                }
+            }
+        });
+        (job.weights, job.turned) = (&weights, None);
         job.run(isa);
     }
     true

@@ -32,7 +32,8 @@ pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32
     assert_eq!(dx.len(), p.n * p.groups * p.c * g.inputs(), "the input's size");
     let sink = Sink::Planes { y: Shared::new(dx), epilogue: &Epilogue::default() };
     let (images, groups) = (p.n, p.groups);
-    let job = Job { images, groups, channels: p.o, rows: p.c, geometry: &grid, x: grad, weights: w, sink };
+    let job =
+        Job { images, groups, channels: p.o, rows: p.c, geometry: &grid, x: grad, weights: w, turned: None, sink };
     // A frame of many channels would leave the cache.
     if job.channels * (grid.output[2] + grid.kernel[2]) * (grid.kernel[1] + 1) > 1 << 16 {
         return false;

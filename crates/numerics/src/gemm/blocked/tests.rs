@@ -28,6 +28,8 @@ fn all_layouts<T: Tiled + Into<f64> + PartialEq + std::fmt::Debug>(seed: u64, of
         for case in 0..300 {
             let (m, n) = (1 + r.below(150), 1 + r.below(220));
             let k = if case % 20 == 0 { 1000 + r.below(700) } else { 1 + r.below(90) };
+            // A few columns beyond whole vectors.
+            let (n, k) = if case % 5 == 1 { (16 * (1 + r.below(9)) + 1 + r.below(5), 60 + 4 * k) } else { (n, k) };
             let ((la, na), (lb, nb)) = (layout(&mut r, m, k), layout(&mut r, k, n));
             let (a, b) = (numbers(&mut r, na), numbers(&mut r, nb));
             let row = n + r.below(3);
@@ -68,7 +70,15 @@ fn all_layouts<T: Tiled + Into<f64> + PartialEq + std::fmt::Debug>(seed: u64, of
 #[test]
 fn threads_do_not_change_a_bit() {
     let mut r = Random(32);
-    for (m, n, k) in [(64, 128, 784), (300, 70, 1030), (40, 1024, 1100), (128, 1024, 300), (20, 500, 500)] {
+    for (m, n, k) in [
+        (64, 128, 784),
+        (300, 70, 1030),
+        (40, 1024, 1100),
+        (128, 1024, 300),
+        (20, 500, 500),
+        (129, 33, 500),
+        (30, 65, 300),
+    ] {
         let (a, b) = (r.f32s(m * k), r.f32s(k * n));
         for turned in [false, true] {
             let (rs, cs) = if turned { (1, k as isize) } else { (n as isize, 1) };
