@@ -310,7 +310,7 @@ mod order_tests {
 
     /// Sums over the rows of a matrix, once, or again less what came of it.
     fn sums(rows: usize, columns: usize, passes: usize) -> Kernel {
-        let access = |strides: [isize; 2]| Access { strides: strides.to_vec().into(), ..Access::default() };
+        let access = |strides: [isize; 2]| Access { strides: strides.to_vec(), ..Access::default() };
         let inst = |kind, level| Inst { kind, dtype: DType::F32, level };
         let mut insts = vec![
             inst(InstKind::Load { source: Source::Arg(0), access: access([1, columns as isize]) }, Level::Elem),

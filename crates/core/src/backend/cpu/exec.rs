@@ -54,9 +54,10 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     let threads = rayon::current_num_threads();
     let parallel = threads > 1 && p.work >= PARALLEL_WORK;
     let chunks = p.cols.div_ceil(p.kernel.order.chunk).max(1);
-    if parallel && units < 2 * threads && p.cols >= 2 * p.kernel.order.chunk {
-        // Few outputs, long reductions: the chunks of one are shared out. A row that is hardly longer than a chunk would
-        // leave one thread a few elements.
+    // A row that is hardly longer than a chunk would leave one thread a few elements.
+    let several = if p.style == Style::Rows { p.cols >= 2 * p.kernel.order.chunk } else { chunks > 1 };
+    if parallel && units < 2 * threads && several {
+        // Few outputs, long reductions: the chunks of one are shared out.
         // SAFETY: the caller's promise.
         return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks) });
     }
