@@ -71,6 +71,10 @@ impl Take {
     fn row(&self, mut r: usize) -> [isize; 3] {
         let mut at = self.at.map(|a| a.1);
         let outer = self.axes.len().saturating_sub(1);
+        if let [(_, steps)] = self.axes[..outer] {
+            // No division: rows may be short.
+            return std::array::from_fn(|x| at[x] + r as isize * steps[x]);
+        }
         for (n, steps) in self.axes[..outer].iter().rev() {
             let i = (r % n) as isize;
             (0..3).for_each(|x| at[x] += i * steps[x]);
@@ -146,18 +150,13 @@ impl Take {
                 }
                 return None;
             }
-            let mut bad = None;
             if (si, so) == (1, 1) {
-                for i in part {
-                    let k = *index.add(i);
-                    if k as u64 >= size {
-                        bad = bad.or(Some(i));
-                        continue;
-                    }
-                    *out.add(i) = *table.offset(i as isize * st + k as isize * step);
-                }
-                return bad;
+                return match (st, step) {
+                    (0, 1) => along(index, table, out, size, part, |_, k| k),
+                    _ => along(index, table, out, size, part, |i, k| i as isize * st + k * step),
+                };
             }
+            let mut bad = None;
             for i in part {
                 let k = *index.offset(i as isize * si);
                 if k as u64 >= size {
@@ -169,6 +168,47 @@ impl Take {
             bad
         }
     }
+}
+
+/// Elements of a line whose index and result have no gaps, each from where its index says: `place(i, k)`. Where the first
+/// index lies that is outside.
+///
+/// # Safety
+/// As [`Take::run`].
+#[inline(always)]
+unsafe fn along<T: Copy>(
+    index: *const i64,
+    table: *const T,
+    out: *mut T,
+    size: u64,
+    part: std::ops::Range<usize>,
+    place: impl Fn(usize, isize) -> isize,
+) -> Option<usize> {
+    const SOME: usize = 4;
+    let mut bad = None;
+    for from in part.clone().step_by(SOME) {
+        let count = SOME.min(part.end - from);
+        // SAFETY: by the caller's promise. All of some indices are read before a result may be written over them.
+        unsafe {
+            if count == SOME {
+                let k: [i64; SOME] = std::array::from_fn(|j| *index.add(from + j));
+                if k.iter().all(|&k| (k as u64) < size) {
+                    let values: [T; SOME] = std::array::from_fn(|j| *table.offset(place(from + j, k[j] as isize)));
+                    *out.add(from).cast::<[T; SOME]>() = values;
+                    continue;
+                }
+            }
+            for i in from..from + count {
+                let k = *index.add(i);
+                if k as u64 >= size {
+                    bad = bad.or(Some(i));
+                    continue;
+                }
+                *out.add(i) = *table.offset(place(i, k as isize));
+            }
+        }
+    }
+    bad
 }
 
 impl Form for Take {
