@@ -124,7 +124,7 @@ impl Order {
         const LEAST_ROWS: usize = 32;
         /// Rows that they are multiples of.
         const GROUP: usize = 8;
-        let line = collapse(k).map.last().copied().unwrap_or(1);
+        let line = collapse(k).map.last().map_or(1, |&n| n.max(1));
         let least = LEAST.div_ceil(line).max(LEAST_ROWS);
         let chunk = k.cols().div_ceil(CHUNKS).max(least).next_multiple_of(GROUP);
         if chunk > Order::COLUMNS.chunk || 2 * k.cols() < CHUNKS * chunk || k.passes() > 1 {
@@ -334,7 +334,7 @@ mod order_tests {
         assert_eq!(chunk(256, 1024), 32);
         assert_eq!(chunk(4096, 4096), 512);
         // Many rows, narrow ones, few rows: as they were.
-        for (rows, columns) in [(100_000, 600), (5000, 10), (100, 1000), (37, 4823)] {
+        for (rows, columns) in [(100_000, 600), (5000, 10), (100, 1000), (37, 4823), (900, 0)] {
             assert_eq!(chunk(rows, columns), Order::COLUMNS.chunk, "{rows} x {columns}");
         }
         // A second pass finds a strip of columns in the caches.
