@@ -79,6 +79,12 @@ def wide_reductions():
     long = r(4001)
     for case in "sum prod max argmax".split():
         t(f"wide_red_{case}_vector", lambda f=every[case]: f(long))
+    for n in (10, 1000, 300_001):
+        t(f"wide_red_dot_{n}", lambda x=r(n), y=r(n): x.dot(y))
+    t("wide_red_products_of_four", lambda x=r(1000, 4, 4), y=r(1000, 4, 4): x.matmul(y))
+    x, y = r(301, 403), r(301, 403)
+    t("wide_red_trace", lambda: x.trace())
+    t("wide_red_turned_both", lambda: x.t() + y.t())
 
 
 def wide_norms():

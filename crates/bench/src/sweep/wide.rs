@@ -164,6 +164,15 @@ fn reductions(w: &Sweep) -> Result<()> {
     for (case, f) in &all[..4] {
         w.one(&format!("wide_red_{case}_vector"), || f(&long))?;
     }
+    for n in [10, 1000, 300_001] {
+        let (x, y) = (normal(&[n])?, normal(&[n])?);
+        w.one(&format!("wide_red_dot_{n}"), || x.dot(&y))?;
+    }
+    let (x, y) = (normal(&[1000, 4, 4])?, normal(&[1000, 4, 4])?);
+    w.one("wide_red_products_of_four", || x.matmul(&y))?;
+    let (x, y) = (normal(&[301, 403])?, normal(&[301, 403])?);
+    w.one("wide_red_trace", || x.trace())?;
+    w.one("wide_red_turned_both", || x.t()?.add(&y.t()?))?;
     Ok(())
 }
 

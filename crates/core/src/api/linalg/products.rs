@@ -1,7 +1,7 @@
-//! Products of vectors and matrices under PyTorch's other names, all of them [`Tensor::matmul`] at heart.
+//! Products of vectors and matrices under PyTorch's other names, most of them [`Tensor::matmul`] at heart.
 
 use crate::api::{axes, axis, broadcast_all, same_device};
-use crate::{Error, Result, Scalar, Shape, Tensor};
+use crate::{DType, Error, Result, Scalar, Shape, Tensor};
 use std::panic::Location;
 
 /// `scale * x`, and `x` itself for 1.
@@ -53,6 +53,17 @@ impl Tensor {
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
         Tensor::check_ranks("dot", &[(self, 1), (other, 1)])?;
+        self.of_two_vectors(other)
+    }
+
+    /// A sum of products: one kernel without views on the way, and its chunks go over threads. Lengths that differ, integers
+    /// and 16 bits are left to [`Tensor::matmul`].
+    #[track_caller]
+    fn of_two_vectors(&self, other: &Tensor) -> Result<Tensor> {
+        let alike = self.shape() == other.shape() && self.dtype() == other.dtype() && self.device() == other.device();
+        if alike && matches!(self.dtype(), DType::F32 | DType::F64) {
+            return Ok(self.mul(other)?.sum());
+        }
         self.matmul(other)
     }
 
@@ -60,7 +71,7 @@ impl Tensor {
     #[track_caller]
     pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
         Tensor::check_ranks("vdot", &[(self, 1), (other, 1)])?;
-        self.matmul(other)
+        self.of_two_vectors(other)
     }
 
     /// Sums of products along an axis, with broadcasting.
