@@ -364,3 +364,20 @@ fn sixteen_bits_by_way_of_a_float() -> Result<()> {
     }
     Ok(())
 }
+
+/// Every number of 16 bits as an integer of every size: those too large for one keep their lowest bits.
+#[test]
+fn every_number_of_sixteen_bits_as_an_integer() -> Result<()> {
+    let bits: Vec<u16> = (0..=u16::MAX).collect();
+    let numbers = [
+        Tensor::from_vec(bits.iter().map(|&b| half::bf16::from_bits(b)).collect::<Vec<_>>(), [1 << 16])?,
+        Tensor::from_vec(bits.iter().map(|&b| half::f16::from_bits(b)).collect::<Vec<_>>(), [1 << 16])?,
+    ];
+    for x in numbers {
+        compare(&format!("{} as integers", x.dtype()), |d| {
+            let x = x.to(&d);
+            [DType::U8, DType::I8, DType::I16, DType::I32, DType::I64].map(|t| Ok(x.to_dtype(t))).into_iter().collect()
+        })?;
+    }
+    Ok(())
+}

@@ -110,6 +110,8 @@ fn truncated_low(b: &mut Body, x: V, to: DType) -> V {
     // What is too large for 32 bits has no lower ones, and the instruction gives none.
     let part = match to {
         DType::I8 | DType::U8 => x,
+        // Nor has a bf16 of that size any below 2^24.
+        DType::I16 if is_upper(b, x, 0) => x,
         _ => {
             // Multiples of 2^32 taken away, exactly; of what is no number, all.
             let (least, down, up) =
