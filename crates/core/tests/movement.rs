@@ -203,6 +203,22 @@ fn what_is_computed_of_tensors_that_lie_across_lies_as_they_do() {
     assert_eq!(sum.node().value().unwrap().view.strides[..], [1, 4], "no element has moved");
     assert_eq!(sum.to_vec::<f32>().unwrap(), want);
     assert_eq!(sum.contiguous().to_vec::<f32>().unwrap(), want);
+    // Numbers go with anything, before it too, and so do other types.
+    let of =
+        |f: fn(f32) -> f32| -> Vec<f32> { (0..4).flat_map(|c| (0..3).map(move |r| f((4 * r + c) as f32))).collect() };
+    let less = 1.0 - x.t().unwrap();
+    assert_eq!((less.dims(), less.to_vec::<f32>().unwrap()), (&[4, 3][..], of(|x| 1.0 - x)));
+    let small = x.t().unwrap().lt(5.0).unwrap();
+    assert_eq!(
+        small.where_(x.t().unwrap(), 0.0).unwrap().to_vec::<f32>().unwrap(),
+        of(|x| if x < 5.0 { x } else { 0.0 })
+    );
+    assert_eq!(
+        small.where_(0.0, x.t().unwrap()).unwrap().to_vec::<f32>().unwrap(),
+        of(|x| if x < 5.0 { 0.0 } else { x })
+    );
+    let half = x.to_dtype(DType::I64).t().unwrap() + 0.5;
+    assert_eq!(half.to_vec::<f32>().unwrap(), of(|x| x + 0.5));
     // Of others, rows lie side by side.
     let mixed = x.t().unwrap() + y.reshape([4, 3]).unwrap();
     mixed.eval().unwrap();
