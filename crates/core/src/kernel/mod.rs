@@ -240,16 +240,20 @@ impl Kernel {
         }
     }
 
-    /// How often its elements are gone through: reductions that need others, and stores that do, wait for them.
-    pub fn passes(&self) -> usize {
-        let mut pass = vec![0; self.insts.len()];
-        for (v, inst) in self.insts.iter().enumerate() {
-            let reduce = matches!(inst.kind, InstKind::Reduce(..)) as usize;
-            let of = |&o: &Val| pass[o];
-            pass[v] = self.operands(v).iter().map(of).max().unwrap_or(0) + reduce;
+    /// The pass over its elements that each instruction belongs to: what needs a reduction waits for it.
+    pub fn stages(&self) -> Vec<usize> {
+        let mut stage = vec![0; self.insts.len()];
+        for v in 0..self.insts.len() {
+            let after = |&o: &Val| stage[o] + matches!(self.insts[o].kind, InstKind::Reduce(..)) as usize;
+            stage[v] = self.operands(v).iter().map(after).max().unwrap_or(0);
         }
-        let elems = self.insts.iter().zip(&pass).filter(|(i, _)| i.level == Level::Elem);
-        elems.map(|(_, &p)| p + 1).max().unwrap_or(1)
+        stage
+    }
+
+    /// How often its elements are gone through.
+    pub fn passes(&self) -> usize {
+        let elems = self.insts.iter().zip(self.stages()).filter(|(i, _)| i.level == Level::Elem);
+        elems.map(|(_, stage)| stage + 1).max().unwrap_or(1)
     }
 
     /// Whether the chunks of a row are lines that lie apart from each other.

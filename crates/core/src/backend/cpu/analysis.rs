@@ -65,20 +65,6 @@ pub fn style(k: &Kernel, cols: usize) -> Style {
     Style::Rows
 }
 
-/// The pass each instruction belongs to.
-pub fn stages(k: &Kernel) -> Vec<usize> {
-    let mut stage = vec![0usize; k.insts.len()];
-    for v in 0..k.insts.len() {
-        stage[v] = k
-            .operands(v)
-            .iter()
-            .map(|&o| stage[o] + matches!(k.insts[o].kind, InstKind::Reduce(..)) as usize)
-            .max()
-            .unwrap_or(0);
-    }
-    stage
-}
-
 /// `roots` and the element values they need, in order; values for which `stop` is true are at hand already.
 pub fn closure(k: &Kernel, roots: impl Iterator<Item = Val>, mut stop: impl FnMut(Val) -> bool) -> Vec<Val> {
     let mut wanted = vec![false; k.insts.len()];

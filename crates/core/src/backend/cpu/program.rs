@@ -10,7 +10,7 @@
 
 use super::{
     ahead,
-    analysis::{block_size, closure, cost, direct, registers, stages, style, touched, worth_keeping},
+    analysis::{block_size, closure, cost, direct, registers, style, touched, worth_keeping},
     jit,
     micro::{self, Blocks, Compiler, Cursor, Micro},
     nest, tiles,
@@ -199,7 +199,7 @@ impl Program {
         let (rows, cols) = (kernel.rows(), kernel.cols());
         let style = style(&kernel, cols);
         let n = kernel.insts.len();
-        let stage = stages(&kernel);
+        let stage = kernel.stages();
         let count = stage.iter().copied().max().map_or(1, |s| s + 1);
         // Rows of one chunk keep elements that a later pass needs; longer ones compute them again: their chunks may run on
         // different threads.

@@ -101,11 +101,7 @@ fn fits(k: &Kernel, most: i128) -> bool {
 /// Uniform values, and the passes: reductions that need no other first, then those that need these.
 fn passes(k: &Kernel) -> (Vec<Val>, Vec<Pass>) {
     let n = k.insts.len();
-    let mut stage = vec![0usize; n];
-    for v in 0..n {
-        let after = |o: Val| stage[o] + matches!(k.insts[o].kind, InstKind::Reduce(..)) as usize;
-        stage[v] = k.operands(v).iter().map(|&o| after(o)).max().unwrap_or(0);
-    }
+    let stage = k.stages();
     let count = stage.iter().copied().max().map_or(1, |s| s + 1);
     let mut out: Vec<Pass> = (0..count).map(|_| Pass::default()).collect();
     let mut uniforms = vec![];
