@@ -6,7 +6,7 @@
 //! runs nothing and prints what a GPU would be asked for. `--against torch [--rounds N]` takes turns with
 //! PyTorch, whose interpreter `GRADUS_BENCH_PYTHON` names, and prints a table; beside rows that only read and write stands the time
 //! of a bare loop over the same memory. `--sweep` times other shapes and types instead,
-//! alone or against PyTorch. `--curve STEPS --device cuda:N` trains on
+//! alone or against PyTorch; with `--draw N [--seed S]` N cases drawn at random, so none that anyone had in mind. `--curve STEPS --device cuda:N` trains on
 //! a GPU and on the CPU and compares the losses.
 
 mod against;
@@ -79,10 +79,11 @@ impl Bench {
 fn main() {
     let mut bench = Bench { names: vec![], profile: false, plain: false };
     let (mut against, mut sweep, mut rounds, mut device, mut steps) = (false, false, 3, None, None);
+    let (mut draw, mut seed) = (0, 0);
     let mut args = std::env::args().skip(1);
     let wrong = |what: String| -> ! {
         eprintln!(
-            "{what}; usage: gradus-bench [--json] [--profile] [--plain] [--sweep] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N|dry] [names]"
+            "{what}; usage: gradus-bench [--json] [--profile] [--plain] [--sweep [--draw N] [--seed S]] [--against torch [--rounds N]] [--curve STEPS] [--device cuda:N|dry] [names]"
         );
         std::process::exit(2)
     };
@@ -103,6 +104,14 @@ fn main() {
             "--rounds" => match args.next().and_then(|n| n.parse().ok()) {
                 Some(n) if n > 0 => rounds = n,
                 _ => wrong("--rounds wants a number above zero".into()),
+            },
+            "--draw" => match args.next().and_then(|n| n.parse().ok()) {
+                Some(n) if n > 0 => draw = n,
+                _ => wrong("--draw wants a number of cases above zero".into()),
+            },
+            "--seed" => match args.next().and_then(|n| n.parse().ok()) {
+                Some(n) => seed = n,
+                None => wrong("--seed wants a number".into()),
             },
             "--curve" => match args.next().and_then(|n| n.parse().ok()) {
                 Some(n) => steps = Some(n),
@@ -125,6 +134,12 @@ fn main() {
             std::process::exit(1);
         }
         return;
+    }
+    if draw > 0 {
+        if !sweep {
+            wrong("--draw is for --sweep".into());
+        }
+        bench.names.extend(sweep::any::names(seed, draw));
     }
     let text = |e: gradus_core::Error| e.to_string();
     let done = match (sweep, against) {

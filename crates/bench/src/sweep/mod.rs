@@ -2,6 +2,7 @@
 //! cliff would show. `--sweep --against torch` takes turns with `torch.py` and `wide.py`, which have the same lists, and prints PyTorch's time
 //! over ours, the worst first.
 
+pub mod any;
 mod elements;
 mod layers;
 mod shapes;
@@ -16,7 +17,7 @@ use std::{
 };
 
 /// PyTorch's side of it.
-const TORCH: &str = concat!(include_str!("torch.py"), "\n\n", include_str!("wide.py"));
+const TORCH: &str = concat!(include_str!("torch.py"), "\n\n", include_str!("wide.py"), "\n\n", include_str!("any.py"));
 
 /// Times cases and prints `name ms`.
 pub struct Sweep {
@@ -69,6 +70,11 @@ fn normal(shape: &[usize]) -> Result<Tensor> {
 pub fn run(names: &[String]) -> Result<()> {
     manual_seed(0);
     let sweep = Sweep { names: names.to_vec() };
+    let (drawn, listed): (Vec<&String>, Vec<&String>) = names.iter().partition(|n| n.starts_with(any::PREFIX));
+    drawn.iter().try_for_each(|name| any::run(&sweep, name))?;
+    if listed.is_empty() && !drawn.is_empty() {
+        return Ok(());
+    }
     gradus_core::no_grad(|| elements::run(&sweep))?;
     layers::run(&sweep)?;
     shapes::run(&sweep)?;
@@ -91,7 +97,7 @@ pub fn against(names: &[String], rounds: usize) -> std::result::Result<(), Strin
         for (side, mut command) in [ours, theirs].into_iter().enumerate() {
             let out = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
             if !out.status.success() {
-                return Err(format!("{command:?}: {}", out.status));
+                return Err(format!("{}: {}", command.get_program().display(), out.status));
             }
             for line in String::from_utf8_lossy(&out.stdout).lines() {
                 let (name, ms) = line.split_once(' ').ok_or_else(|| format!("no figure in {line:?}"))?;

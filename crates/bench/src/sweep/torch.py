@@ -375,7 +375,20 @@ class Recurrent(nn.Module):
         return s.head(s.layer(x)[0][:, -1])
 
 
-def both(name, model, x, y):
+def cnn(inputs, side, a, b):
+    return nn.Sequential(
+        nn.Conv2d(inputs, a, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(b * (side // 4) ** 2, 100), nn.ReLU(), nn.Linear(100, 10),
+    )  # fmt: skip
+
+
+def pair(name, model, x, y):
+    both("infer_" + name, model, x, y, "infer")
+    both("step_" + name, model, x, y, "step")
+
+
+def both(name, model, x, y, how):
     def infer():
         with torch.no_grad():
             return model(x)
@@ -390,8 +403,7 @@ def both(name, model, x, y):
         opt.step()
         return loss.item()
 
-    t("infer_" + name, infer)
-    t("step_" + name, step)
+    t(name, infer if how == "infer" else step)
 
 
 def classes(n, k=10):
@@ -405,31 +417,27 @@ def steps():
     ):  # fmt: skip
         layers = [m for a, b in zip(sizes, sizes[1:]) for m in (nn.Linear(a, b), nn.ReLU())][:-1]
         name = "_".join(map(str, sizes))
-        both(f"mlp_{name}x{batch}", nn.Sequential(*layers), r(batch, sizes[0]), classes(batch))
+        pair(f"mlp_{name}x{batch}", nn.Sequential(*layers), r(batch, sizes[0]), classes(batch))
     for inputs, side, (a, b), batch in (
         (3, 32, (16, 48), 16), (1, 45, (24, 24), 8), (3, 64, (8, 100), 1), (5, 20, (130, 70), 33),
     ):  # fmt: skip
-        wide = b * (side // 4) ** 2
-        model = nn.Sequential(
-            nn.Conv2d(inputs, a, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(wide, 100), nn.ReLU(), nn.Linear(100, 10),
-        )  # fmt: skip
-        both(f"cnn_{inputs}_{side}_{a}_{b}x{batch}", model, r(batch, inputs, side, side), classes(batch))
+        pair(f"cnn_{inputs}_{side}_{a}_{b}x{batch}", cnn(inputs, side, a, b), r(batch, inputs, side, side), classes(batch))
     for layers, heads, width, block, batch in (
         (2, 3, 96, 50, 7), (2, 8, 256, 128, 8), (2, 2, 64, 17, 1), (3, 5, 320, 200, 3), (1, 12, 768, 64, 2),
     ):  # fmt: skip
         x = torch.randint(0, 65, (batch, block))
         name = f"gpt_{layers}_{heads}_{width}_{block}x{batch}"
-        both(name, GPT(layers, heads, width, block), x, classes(batch * block, 65))
+        pair(name, GPT(layers, heads, width, block), x, classes(batch * block, 65))
     for i, h, time_, batch in ((10, 50, 30, 8), (128, 256, 32, 64), (33, 100, 100, 1), (64, 512, 20, 16)):
         for kind, layer in (("lstm", nn.LSTM), ("gru", nn.GRU)):
             model = Recurrent(layer(i, h, batch_first=True), h)
-            both(f"{kind}_{i}_{h}_{time_}x{batch}", model, r(batch, time_, i), classes(batch))
+            pair(f"{kind}_{i}_{h}_{time_}x{batch}", model, r(batch, time_, i), classes(batch))
 
 
-with torch.no_grad():
-    elements()
-layers()
-shapes()
-steps()
+drawn = bool(names) and all(n.startswith("any:") for n in names)
+if not drawn:
+    with torch.no_grad():
+        elements()
+    layers()
+    shapes()
+    steps()

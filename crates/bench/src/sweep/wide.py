@@ -264,7 +264,8 @@ def wide_random():
         t(f"wide_make_{name}", f)
 
 
-with torch.no_grad():
-    for part in (wide_elements, wide_reductions, wide_scans, wide_views, wide_look_ups, wide_orders, wide_random):
-        part()
-wide_norms()
+if not drawn:
+    with torch.no_grad():
+        for part in (wide_elements, wide_reductions, wide_scans, wide_views, wide_look_ups, wide_orders, wide_random):
+            part()
+    wide_norms()

@@ -22,7 +22,8 @@ type One = fn(&Tensor) -> Result<Tensor>;
 type Two = fn(&Tensor, &Tensor) -> Result<Tensor>;
 type Along = fn(&Tensor, i64) -> Result<Vec<Tensor>>;
 
-const TYPES: [(&str, DType); 9] = [
+/// Types and their names.
+pub const TYPES: [(&str, DType); 9] = [
     ("f32", DType::F32),
     ("f64", DType::F64),
     ("bf16", DType::BF16),
@@ -35,7 +36,7 @@ const TYPES: [(&str, DType); 9] = [
 ];
 
 /// Normal numbers in a type; integers from one to about forty, a half of the truths.
-fn of(shape: &[usize], d: DType) -> Result<Tensor> {
+pub fn of(shape: &[usize], d: DType) -> Result<Tensor> {
     let x = normal(shape)?;
     let x = match d {
         DType::Bool => x.gt(0.0)?,
@@ -47,7 +48,7 @@ fn of(shape: &[usize], d: DType) -> Result<Tensor> {
 }
 
 /// Integers below a number.
-fn below(n: i64, shape: &[usize]) -> Result<Tensor> {
+pub fn below(n: i64, shape: &[usize]) -> Result<Tensor> {
     let t = Tensor::randint(0, n, shape, DType::I64)?;
     t.eval()?;
     Ok(t)
