@@ -144,7 +144,7 @@ fn main() {
     let text = |e: gradus_core::Error| e.to_string();
     let done = match (sweep, against) {
         (true, true) => sweep::against(&bench.names, rounds),
-        (true, false) => sweep::run(&bench.names).map_err(text),
+        (true, false) => sweep::run(&bench.names, bench.profile).map_err(text),
         (false, true) => against::run(&bench.names, rounds),
         (false, false) => {
             limits::run(&bench);

@@ -177,6 +177,55 @@ fn operands_that_lie_across() -> Result<()> {
     Ok(())
 }
 
+/// Lines of a few elements: operands are fetched a block at a time, reductions across such lines too, and reductions of one
+/// element each are none.
+#[test]
+fn lines_of_a_few_elements() -> Result<()> {
+    const SHAPES: [[usize; 3]; 8] =
+        [[40, 12, 3], [300, 9, 2], [33, 64, 5], [7, 600, 3], [2, 1100, 7], [70, 10, 1], [1, 90, 4], [513, 3, 6]];
+    for (dtype, shape) in DTYPES.into_iter().flat_map(|t| SHAPES.map(|f| (t, f))) {
+        compare(&format!("{shape:?} of {dtype}"), |d| {
+            let [a, b, c] = shape;
+            let x = tensor(&shape, 1, false, dtype, d)?;
+            let row = tensor(&[a, 1, c], 2, false, dtype, d)?;
+            let turned = tensor(&[a, c, b], 3, false, dtype, d)?.permute([0, 2, 1])?;
+            let steps = tensor(&[a, b, 2 * c], 4, false, dtype, d)?.slice(2, None, None, 2)?;
+            let mut out = vec![
+                // Across the lines.
+                x.sum_dim(1, false)?,
+                x.amax(1, true)?,
+                x.argmax_dim(1, false)?,
+                turned.amin(1, false)?,
+                x.all_dim(1, false)?,
+                turned.any_dim(1, true)?,
+                steps.sum_dim(1, false)?,
+                // Along them, and beside others.
+                x.maximum(&row)?,
+                turned.minimum(&x)?,
+                steps.maximum(&turned)?,
+                turned.eq(&row)?,
+                steps.contiguous(),
+                x.pad(&[1, 2, 2, 1], PadMode::Constant(0.0))?,
+                turned.pad(&[0, 1, 0, 0, 3, 0], PadMode::Constant(0.0))?,
+                x.maximum(&turned.narrow(1, 0, b - 1)?.pad(&[0, 0, 1, 0], PadMode::Constant(0.0))?)?,
+                // One element each.
+                steps.unsqueeze(1)?.sum_dim(1, false)?,
+                turned.unsqueeze(3)?.argmax_dim(3, false)?,
+            ];
+            if dtype != DType::Bool {
+                out.extend([x.prod_dim(1, false)?, (&x + &row).sum_dim(1, false)?]);
+            }
+            if dtype.is_float() {
+                // Elements that are written for every reduce point.
+                out.extend([x.softmax(1)?, turned.log_softmax(1)?, x.var_dim(1, 1, false)?]);
+                out.push(steps.unsqueeze(0)?.norm_dim(2.0, 0i64, false)?);
+            }
+            Ok(out)
+        })?;
+    }
+    Ok(())
+}
+
 /// The same for operands that are large enough to be turned box by box, in boxes that are cut short along some axes.
 #[test]
 fn large_operands_that_lie_across() -> Result<()> {

@@ -25,6 +25,7 @@
 //! | [`scatter`] | scatter, gather and row updates with checked indices |
 //! | [`linalg`] | factorizations and solvers on batches of matrices |
 //! | [`tasks`] | loops over threads that wait awake |
+//! | [`strided`] | elements of any layout, in order |
 //! | [`transpose`] | copies that exchange axes |
 
 pub mod attention;
@@ -48,6 +49,7 @@ pub mod scatter;
 pub mod scratch;
 mod simd;
 pub mod sort;
+pub mod strided;
 pub mod tasks;
 pub mod transpose;
 pub mod unique;

@@ -22,6 +22,8 @@ const TORCH: &str = concat!(include_str!("torch.py"), "\n\n", include_str!("wide
 /// Times cases and prints `name ms`.
 pub struct Sweep {
     names: Vec<String>,
+    /// Whether to say which steps the time goes to.
+    profile: bool,
 }
 
 impl Sweep {
@@ -38,6 +40,10 @@ impl Sweep {
         };
         for _ in 0..4 {
             run()?;
+        }
+        if self.profile {
+            let (_, times) = gradus_core::plan::profile(|| (0..5).try_for_each(|_| run().map(drop)));
+            eprintln!("{name}, five times:\n{times}");
         }
         let (mut times, start) = (vec![], Instant::now());
         while times.len() < 5 || (times.len() < 200 && start.elapsed().as_secs_f64() < 0.06) {
@@ -67,9 +73,9 @@ fn normal(shape: &[usize]) -> Result<Tensor> {
 }
 
 /// Runs the cases whose names begin so, or all.
-pub fn run(names: &[String]) -> Result<()> {
+pub fn run(names: &[String], profile: bool) -> Result<()> {
     manual_seed(0);
-    let sweep = Sweep { names: names.to_vec() };
+    let sweep = Sweep { names: names.to_vec(), profile };
     let (drawn, listed): (Vec<&String>, Vec<&String>) = names.iter().partition(|n| n.starts_with(any::PREFIX));
     drawn.iter().try_for_each(|name| any::run(&sweep, name))?;
     if listed.is_empty() && !drawn.is_empty() {

@@ -39,14 +39,18 @@ pub fn unrolled(k: &Kernel) -> Option<Kernel> {
     let (cols, short) = (k.cols(), k.order.lanes > 1);
     let (points, addresses_most, most) =
         if short { (SHORT.min(k.order.lanes), usize::MAX, MOST_OF_SHORT) } else { (POINTS, ADDRESSES, MOST) };
-    if !(2..=points).contains(&cols) || k.map.is_empty() || (short && !k.insts.iter().all(|i| across(k, i))) {
+    let reduces = k.insts.iter().any(|i| matches!(i.kind, InstKind::Reduce(..)));
+    if !reduces || !(1..=points).contains(&cols) || k.map.is_empty() {
+        return None;
+    }
+    if cols > 1 && short && !k.insts.iter().all(|i| across(k, i)) {
         return None;
     }
     let elems = || k.insts.iter().filter(|i| i.level == Level::Elem);
     let addresses = elems().filter(|i| matches!(i.kind, InstKind::Load { .. } | InstKind::Store { .. })).count();
     let plain = |i: &Inst| match i.kind {
-        // Sums of smaller integers wrap around at the end of a reduction.
-        InstKind::Reduce(ReduceOp::Sum | ReduceOp::Prod, _) => !i.dtype.is_int() || i.dtype == DType::I64,
+        // Sums of smaller integers wrap around at the end of a reduction; one number does not.
+        InstKind::Reduce(ReduceOp::Sum | ReduceOp::Prod, _) => cols == 1 || !i.dtype.is_int() || i.dtype == DType::I64,
         InstKind::Reduce(..) => true,
         InstKind::Load { .. }
         | InstKind::Store { .. }

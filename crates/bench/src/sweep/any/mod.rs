@@ -17,7 +17,7 @@ mod tests {
     #[test]
     fn every_name_that_is_drawn_is_a_case() {
         // Nothing is timed: no name begins so.
-        let sweep = super::super::Sweep { names: vec!["none".into()] };
+        let sweep = super::super::Sweep { names: vec!["none".into()], profile: false };
         for name in names(1, 150) {
             run(&sweep, &name).unwrap_or_else(|e| panic!("{name}: {e}"));
         }

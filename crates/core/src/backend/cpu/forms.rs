@@ -5,6 +5,7 @@ use super::{
     boxes::Boxes,
     exec::{self, Bases},
     flip::Flip,
+    packed::{self, Packed},
     program::Program,
     regions::Regions,
     short::Short,
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     Result, Scalar,
     backend::{Executable, Slot},
-    kernel::{Arg, Kernel},
+    kernel::{Arg, Kernel, collapse, unrolled},
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -54,11 +55,19 @@ impl Executable for Ready {
 impl Ready {
     /// Prepares a verified kernel.
     pub fn of(kernel: &Kernel) -> Ready {
+        // Reductions of one number each are none.
+        let single = if kernel.cols() == 1 { unrolled(&collapse(kernel)) } else { None };
+        let kernel = single.as_ref().unwrap_or(kernel);
         if let Some(take) = Take::of(kernel) {
             return Ready(Box::new(take));
         }
         if let Some(flip) = Flip::of(kernel) {
             return Ready(Box::new(flip));
+        }
+        if (packed::turns(kernel) || packed::narrow(kernel))
+            && let Some(packed) = Packed::of(kernel)
+        {
+            return Ready(Box::new(packed));
         }
         if let Some(boxes) = Boxes::of(kernel) {
             return Ready(Box::new(boxes));
@@ -70,10 +79,22 @@ impl Ready {
             return Ready(Box::new(short));
         }
         let program = Program::new(kernel);
-        if program.functions.units.is_none()
-            && let Some(regions) = Regions::cut(kernel)
+        let one = program.functions.units.is_some() || program.transposition.is_some();
+        if !one
+            && program.cols == 1
+            && packed::by_lines(&program.kernel)
+            && let Some(packed) = Packed::of(kernel)
         {
+            return Ready(Box::new(packed));
+        }
+        if !one && let Some(regions) = Regions::cut(kernel) {
             return Ready(Box::new(regions));
+        }
+        if !one
+            && program.cols == 1
+            && let Some(packed) = Packed::of(kernel)
+        {
+            return Ready(Box::new(packed));
         }
         Ready(Box::new(program))
     }

@@ -23,6 +23,7 @@ mod many;
 mod matmul;
 mod micro;
 mod nest;
+mod packed;
 mod pool;
 mod program;
 mod reduce;

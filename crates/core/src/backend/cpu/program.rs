@@ -24,6 +24,8 @@ const LONG_LINE: usize = 512;
 const NEST_LINE: usize = 64;
 /// And for those that are one function.
 const FUNCTION_LINE: usize = 8;
+/// Points of a reduction from which on shorter lines have functions too.
+const NARROW_POINTS: usize = 24;
 /// Functions take lines of at most this many elements as one,
 const WHOLE_LINE: usize = 4096;
 /// where there are at least so many.
@@ -138,7 +140,7 @@ impl Program {
     }
 
     /// Whether all its reductions go by functions for groups of reduce points.
-    fn by_points(&self) -> bool {
+    pub fn by_points(&self) -> bool {
         let f = &self.functions.points;
         !f.is_empty() && f.iter().zip(&self.passes).all(|(f, p)| f.is_some() || p.elems.is_empty())
     }
@@ -172,6 +174,14 @@ impl Program {
         }
         let lines = [kernel.map.last(), kernel.reduce.last()];
         let some = |least: usize| lines.iter().flatten().any(|line| (least..LONG_LINE).contains(line));
+        let short = kernel.map.last().is_some_and(|&n| n < FUNCTION_LINE);
+        if short && kernel.cols().saturating_mul(kernel.map.last().copied().unwrap_or(1)) >= NARROW_POINTS {
+            // A few outputs beside each other, and many of those: long reductions make up for short lines.
+            let program = Program::with(kernel.clone(), 1, false);
+            if program.by_points() {
+                return program;
+            }
+        }
         if some(FUNCTION_LINE) {
             // One line a block costs little where nothing but loops runs for it, and nothing is copied.
             let program = Program::with(kernel.clone(), FUNCTION_LINE, false);

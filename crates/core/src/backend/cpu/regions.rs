@@ -97,6 +97,11 @@ pub fn holds(b: &Bound, axis: usize, n: usize) -> (usize, usize) {
     (clamp(from), clamp(to).max(clamp(from)))
 }
 
+/// The axis that a bound is about, and the indices for which it holds there; none if it is about several.
+pub fn held(b: &Bound, map: &[usize]) -> Option<(usize, (usize, usize))> {
+    axis_of(b).map(|a| (a, holds(b, a, map[a])))
+}
+
 /// All boxes, cut along the first `axes`; none if some end is not along one axis, or if there are too many.
 fn boxes(k: &Kernel, axes: usize) -> Option<Vec<Region>> {
     let mut cuts: Vec<Vec<usize>> = k.map.iter().map(|&n| vec![0, n]).collect();

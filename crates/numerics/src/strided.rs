@@ -1,0 +1,382 @@
+//! Elements of an array in any layout, one after the other from any of them on: for readers that want them so, a block at a
+//! time. Lines may be as short as one element, which is where a loop a line would cost more than what it copies.
+
+use crate::transpose::Transposition;
+use smallvec::SmallVec;
+
+/// One axis of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    /// Elements along it.
+    n: usize,
+    /// From one to the next in memory, in elements.
+    step: isize,
+    /// Those that are there, from and to; the others are zero.
+    there: (usize, usize),
+}
+
+impl Axis {
+    fn is_whole(&self) -> bool {
+        self.there == (0, self.n)
+    }
+}
+
+/// How an array lies.
+///
+/// ```
+/// use gradus_numerics::strided::Strided;
+/// // Three rows of two, turned: two rows of three, with a zero at the end of each.
+/// let turned = Strided::new([(2, 1, (0, 2)), (4, 2, (0, 3))]);
+/// let (x, mut y) = ([1, 2, 3, 4, 5, 6], [9; 5]);
+/// // SAFETY: all elements that are there lie in the array, and there is room for five.
+/// unsafe { turned.read(x.as_ptr(), 2, &mut y) };
+/// assert_eq!(y, [5, 0, 2, 4, 6]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strided {
+    axes: SmallVec<[Axis; 6]>,
+}
+
+/// Columns of which a turned part has at least so many rows go by blocks in registers.
+const TURNED: usize = 8;
+
+impl Strided {
+    /// Axes from the outermost: extent, step, and the indices that are there, from and to.
+    pub fn new(axes: impl IntoIterator<Item = (usize, isize, (usize, usize))>) -> Strided {
+        let mut out: SmallVec<[Axis; 6]> = SmallVec::new();
+        for (n, step, there) in axes {
+            let axis = Axis { n, step, there };
+            match out.last_mut() {
+                _ if n == 1 && axis.is_whole() => {}
+                Some(before) if before.is_whole() && axis.is_whole() && before.step == step * n as isize => {
+                    *before = Axis { n: before.n * n, step, there: (0, before.n * n) };
+                }
+                _ => out.push(axis),
+            }
+        }
+        Strided { axes: out }
+    }
+
+    /// Elements along the last axis (with those before it that go on alike).
+    pub fn line(&self) -> usize {
+        self.axes.last().map_or(1, |a| a.n)
+    }
+
+    /// Whether elements lie one after the other, all of them there.
+    pub fn is_in_order(&self) -> bool {
+        self.axes.is_empty() || matches!(self.axes[..], [a] if a.step == 1 && a.is_whole())
+    }
+
+    /// Elements from number `from` on, as many as there is room for.
+    ///
+    /// # Safety
+    ///
+    /// Elements that are there lie in the array that `source` is the first element of; what has all bits zero is a `T`.
+    pub unsafe fn read<T: Copy>(&self, source: *const T, from: usize, out: &mut [T]) {
+        let Some(line) = self.axes.last() else {
+            // SAFETY: the one element is there.
+            out.fill(unsafe { *source });
+            return;
+        };
+        let mut left = out;
+        self.parts(from, left.len(), |offset, row, part, count| {
+            let (now, rest) = std::mem::take(&mut left).split_at_mut(count);
+            left = rest;
+            // SAFETY: the caller's promise; rows and columns are inside their axes.
+            unsafe {
+                match offset {
+                    Some(offset) => {
+                        Plane { rows: self.rows(), line: *line }.read(source.wrapping_offset(offset), row, part, now)
+                    }
+                    None => zero(now),
+                }
+            }
+        });
+    }
+
+    /// The same back: elements from number `from` on become these. All of them must be there.
+    ///
+    /// # Safety
+    ///
+    /// The elements lie in the array that `target` is the first element of, and nobody else reads or writes them.
+    pub unsafe fn write<T: Copy>(&self, target: *mut T, from: usize, values: &[T]) {
+        let step = self.axes.last().map_or(0, |a| a.step);
+        let rows = self.rows();
+        let mut left = values;
+        self.parts(from, values.len(), |offset, row, part, count| {
+            let (now, rest) = left.split_at(count);
+            left = rest;
+            let Some(offset) = offset else { return };
+            let width = part.1 - part.0;
+            let first = target.wrapping_offset(offset + row as isize * rows.step + part.0 as isize * step);
+            for (i, line) in now.chunks(width).enumerate() {
+                let to = first.wrapping_offset(i as isize * rows.step);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match step {
+                        1 => to.copy_from_nonoverlapping(line.as_ptr(), width),
+                        _ => line.iter().enumerate().for_each(|(j, x)| *to.offset(j as isize * step) = *x),
+                    }
+                }
+            }
+        });
+    }
+
+    /// The axis before the last.
+    fn rows(&self) -> Axis {
+        match self.axes[..] {
+            [.., rows, _] => rows,
+            _ => Axis { n: 1, step: 0, there: (0, 1) },
+        }
+    }
+
+    /// Elements from number `from` on as parts of planes: where the plane begins (or that it is zero), the first row, the columns
+    /// from and to, and how many elements.
+    fn parts(&self, from: usize, len: usize, mut each: impl FnMut(Option<isize>, usize, (usize, usize), usize)) {
+        let (line, rows) = (self.line(), self.rows());
+        let outer = &self.axes[..self.axes.len().saturating_sub(2)];
+        let (mut at, end) = (from, from + len);
+        while at < end {
+            let (column, row) = (at % line, at / line);
+            let (plane, row) = (row / rows.n, row % rows.n);
+            // Whole rows, as many as this plane has; or a part of one.
+            let (count, part) = match (end - at) / line {
+                whole if whole > 0 && column == 0 => (whole.min(rows.n - row), (0, line)),
+                _ => (1, (column, line.min(column + (end - at)))),
+            };
+            let count = count * (part.1 - part.0);
+            each(place(outer, plane), row, part, count);
+            at += count;
+        }
+    }
+}
+
+/// Where a plane begins, or nothing where it is zero.
+fn place(outer: &[Axis], mut plane: usize) -> Option<isize> {
+    let mut offset = 0;
+    for a in outer.iter().rev() {
+        let i = plane % a.n;
+        if !(a.there.0..a.there.1).contains(&i) {
+            return None;
+        }
+        (offset, plane) = (offset + i as isize * a.step, plane / a.n);
+    }
+    Some(offset)
+}
+
+/// # Safety
+/// What has all bits zero is a `T`.
+unsafe fn zero<T>(out: &mut [T]) {
+    // SAFETY: the caller's promise.
+    unsafe { out.as_mut_ptr().write_bytes(0, out.len()) }
+}
+
+/// The last two axes.
+struct Plane {
+    rows: Axis,
+    line: Axis,
+}
+
+impl Plane {
+    /// Columns `part` of the rows from `first` on.
+    ///
+    /// # Safety
+    /// As [`Strided::read`].
+    unsafe fn read<T: Copy>(&self, source: *const T, first: usize, part: (usize, usize), out: &mut [T]) {
+        let Plane { rows, line } = self;
+        let pitch = part.1 - part.0;
+        let last = first + out.len() / pitch;
+        let (top, bottom) = (first.max(rows.there.0), last.min(rows.there.1));
+        let (left, right) = (part.0.max(line.there.0), part.1.min(line.there.1));
+        if top >= bottom || left >= right {
+            // SAFETY: the caller's promise.
+            return unsafe { zero(out) };
+        }
+        if (top, bottom, left, right) != (first, last, part.0, part.1) {
+            // SAFETY: the caller's promise.
+            unsafe { zero(out) };
+        }
+        let source = source.wrapping_offset(top as isize * rows.step + left as isize * line.step);
+        let (count, width) = (bottom - top, right - left);
+        let out = &mut out[(top - first) * pitch + (left - part.0)..];
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (line.step, rows.step) {
+                (1, step) => copy_rows(source, step, out, pitch, count, width),
+                (0, step) => {
+                    for (i, row) in out.chunks_mut(pitch).take(count).enumerate() {
+                        row[..width].fill(*source.wrapping_offset(i as isize * step));
+                    }
+                }
+                (from, 1) if count >= TURNED && width > 1 => {
+                    let t = Transposition { rows: count, columns: width, from, to: pitch as isize };
+                    t.run(source, out.as_mut_ptr(), false);
+                }
+                (from, step) => {
+                    for (i, row) in out.chunks_mut(pitch).take(count).enumerate() {
+                        steps(source.wrapping_offset(i as isize * step), from, &mut row[..width]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Elements that are `step` apart.
+///
+/// # Safety
+/// All of them lie in the array.
+unsafe fn steps<T: Copy>(source: *const T, step: isize, out: &mut [T]) {
+    // SAFETY: the caller's promise. With a step that is known, the compiler makes shuffles of it.
+    unsafe {
+        match step {
+            2 => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.add(2 * i)),
+            -1 => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.offset(-(i as isize))),
+            _ => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.offset(i as isize * step)),
+        }
+    }
+}
+
+/// `count` rows of `width` elements, `step` apart, to rows that are `pitch` apart.
+///
+/// # Safety
+/// All of them lie in the array.
+unsafe fn copy_rows<T: Copy>(source: *const T, step: isize, out: &mut [T], pitch: usize, count: usize, width: usize) {
+    let bytes = width * size_of::<T>();
+    assert!((count - 1) * pitch + width <= out.len(), "rows that end beyond their room");
+    let places = (source.cast::<u8>(), out.as_mut_ptr().cast::<u8>());
+    let steps = (step * size_of::<T>() as isize, pitch * size_of::<T>());
+    // Of a length that is known the copy is two instructions; of one that is not, a call.
+    // SAFETY: the caller's promise, and what was asserted.
+    unsafe {
+        match bytes {
+            1 => each(places, steps, count, |from, to| fixed::<1>(from, to)),
+            2 => each(places, steps, count, |from, to| fixed::<2>(from, to)),
+            3 | 4 => each(places, steps, count, |from, to| ends::<2>(from, to, bytes)),
+            5..=8 => each(places, steps, count, |from, to| ends::<4>(from, to, bytes)),
+            9..=16 => each(places, steps, count, |from, to| ends::<8>(from, to, bytes)),
+            17..=32 => each(places, steps, count, |from, to| ends::<16>(from, to, bytes)),
+            33..=64 => each(places, steps, count, |from, to| ends::<32>(from, to, bytes)),
+            65..=128 => each(places, steps, count, |from, to| ends::<64>(from, to, bytes)),
+            _ => each(places, steps, count, |from, to| to.copy_from_nonoverlapping(from, bytes)),
+        }
+    }
+}
+
+/// A copy for each row; compiled for each kind of copy.
+#[inline(always)]
+fn each(
+    (mut from, mut to): (*const u8, *mut u8),
+    steps: (isize, usize),
+    count: usize,
+    copy: impl Fn(*const u8, *mut u8),
+) {
+    for _ in 0..count {
+        copy(from, to);
+        (from, to) = (from.wrapping_offset(steps.0), to.wrapping_add(steps.1));
+    }
+}
+
+/// # Safety
+/// As [`std::ptr::copy_nonoverlapping`].
+#[inline(always)]
+unsafe fn fixed<const N: usize>(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { to.copy_from_nonoverlapping(from, N) }
+}
+
+/// The first and the last `N` bytes, which meet: of `N` to `2 N`.
+///
+/// # Safety
+/// As [`std::ptr::copy_nonoverlapping`].
+#[inline(always)]
+unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        fixed::<N>(from, to);
+        fixed::<N>(from.add(bytes - N), to.add(bytes - N));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Strided;
+    use proptest::prelude::*;
+
+    /// Element by element.
+    fn slowly(axes: &[(usize, isize, (usize, usize))], source: &[u32], at: usize) -> u32 {
+        let (mut at, mut place) = (at, 0);
+        for &(n, step, there) in axes.iter().rev() {
+            let i = at % n;
+            if !(there.0..there.1).contains(&i) {
+                return 0;
+            }
+            (place, at) = (place + i as isize * step, at / n);
+        }
+        source[place as usize]
+    }
+
+    proptest! {
+        #[test]
+        fn any_part_of_any_layout(
+            extents in prop::collection::vec((1usize..20, 0usize..3, 0usize..3), 0..5),
+            order in any::<u64>(), flat in any::<bool>(), step in 1usize..3, from in 0usize..50, len in 1usize..300,
+        ) {
+            // Axes lie in some order of their own, and some not at all.
+            let mut by: Vec<usize> = (0..extents.len()).collect();
+            by.sort_by_key(|&a| (order >> (8 * a)) & 255);
+            let (mut steps, mut n) = (vec![0; extents.len()], step);
+            for &a in &by {
+                if flat && (order >> a) & 3 == 0 {
+                    continue;
+                }
+                steps[a] = n as isize;
+                n *= extents[a].0;
+            }
+            let axes: Vec<_> = extents.iter().zip(&steps).map(|(&(n, a, b), &s)| (n, s, (a.min(n), n - b.min(n - a.min(n))))).collect();
+            let total: usize = extents.iter().map(|e| e.0).product();
+            let from = from % total;
+            let len = len.min(total - from);
+            let source: Vec<u32> = (0..n as u32 + 1).map(|i| i + 7).collect();
+            let mut out = vec![9; len];
+            let laid = Strided::new(axes.iter().copied());
+            // SAFETY: the extents and steps stay below `n`.
+            unsafe { laid.read(source.as_ptr(), from, &mut out) };
+            let want: Vec<u32> = (from..from + len).map(|at| slowly(&axes, &source, at)).collect();
+            prop_assert_eq!(&out, &want);
+            // And back, where no two elements are one and all are there.
+            if !steps.contains(&0) {
+                let laid = Strided::new(axes.iter().map(|&(n, step, _)| (n, step, (0, n))));
+                let mut target = vec![0; source.len()];
+                let values: Vec<u32> = (0..len as u32).map(|i| i + 1).collect();
+                // SAFETY: as above.
+                unsafe { laid.write(target.as_mut_ptr(), from, &values) };
+                let mut again = vec![0; len];
+                // SAFETY: as above.
+                unsafe { laid.read(target.as_ptr(), from, &mut again) };
+                prop_assert_eq!(again, values);
+                prop_assert_eq!(target.iter().filter(|x| **x != 0).count(), len);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_every_length_and_type() {
+        fn one<T: Copy + PartialEq + std::fmt::Debug + TryFrom<usize>>() {
+            for width in 1..140 {
+                let source: Vec<T> = (0..4 * (width + 3)).filter_map(|i| T::try_from(i % 251).ok()).collect();
+                let mut out: Vec<T> = vec![source[0]; 4 * width];
+                let laid = Strided::new([(4, width as isize + 3, (0, 4)), (width, 1, (0, width))]);
+                // SAFETY: the rows are inside.
+                unsafe { laid.read(source.as_ptr(), 0, &mut out) };
+                for (i, row) in out.chunks(width).enumerate() {
+                    assert_eq!(row, &source[i * (width + 3)..][..width], "{width}");
+                }
+            }
+        }
+        one::<u8>();
+        one::<u16>();
+        one::<u32>();
+        one::<u64>();
+    }
+}
