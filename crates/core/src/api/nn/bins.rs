@@ -2,7 +2,7 @@
 
 use super::layout;
 use crate::{
-    Shape, Tensor, is_grad_enabled,
+    Shape, Tensor,
     op::{HostOp, MaxPool, Op},
 };
 use gradus_numerics::pool::{Bins, Divisor, MeanPool, Pool, Window};
@@ -39,12 +39,12 @@ fn over_bins(flat: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], bool) -> Hos
 }
 
 /// A map over bins of the last two axes of images whose channels lie last, where they lie: `make` is told the bins and how
-/// many channels. So they stay last, and nothing is turned. Not where a gradient is to come, which knows planes alone.
+/// many channels. So they stay last, and nothing is turned; nor are their gradients.
 #[track_caller]
 pub(super) fn over_last(x: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], usize) -> HostOp) -> Option<Tensor> {
     let ([h, w], [n, c, ..]) = (bins, x.dims()) else { return None };
     // Vectors run along the channels.
-    if *c < FEW_CHANNELS || (x.requires_grad() && is_grad_enabled()) {
+    if *c < FEW_CHANNELS {
         return None;
     }
     let under = layout::under_last(x)?;
