@@ -196,3 +196,27 @@ fn gradients_of_channels_that_lie_last_turn_nothing() {
         assert_eq!(plan.launches(), 3, "{plan}");
     }
 }
+
+#[test]
+fn numbers_of_16_bits_are_pooled_as_floats() {
+    let o = MaxPoolOptions { stride: Some(2.into()), padding: 1.into(), ..Default::default() };
+    let ways: [Way<'_>; 3] = [&|x| x.max_pool2d(3, o.clone()), &|x| x.avg_pool2d(2, AvgPoolOptions::default()), &|x| {
+        x.adaptive_avg_pool2d(4)
+    }];
+    for (dtype, last) in [(DType::BF16, false), (DType::F16, false), (DType::BF16, true)] {
+        let x = match last {
+            false => numbers(&[2, 20, 13, 9], dtype),
+            true => numbers(&[2, 13, 9, 20], dtype).permute([0, 3, 1, 2]).unwrap(),
+        };
+        for f in ways {
+            let (half, float) = (x.detach().requires_grad_(), x.to_dtype(DType::F32).requires_grad_());
+            let (a, b) = (f(&half).unwrap(), f(&float).unwrap().to_dtype(dtype));
+            assert_eq!((a.dtype(), a.dims()), (dtype, b.dims()));
+            let da = grad::grad(&a.square().sum(), &[&half]).unwrap().remove(0);
+            let db = grad::grad(&b.square().sum(), &[&float]).unwrap().remove(0).to_dtype(dtype);
+            for (a, b) in [(a, b), (da, db)] {
+                assert_eq!(vec(&a.to_dtype(DType::F64)), vec(&b.to_dtype(DType::F64)));
+            }
+        }
+    }
+}

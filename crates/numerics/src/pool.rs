@@ -7,6 +7,7 @@
 mod back;
 mod bins;
 mod blocks;
+pub mod doubles;
 mod framed;
 mod largest;
 mod last;

@@ -320,6 +320,46 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn doubles_are_what_floats_are(
+        seed: u64,
+        images in 1usize..4,
+        inner in prop_oneof![Just(1usize), 2usize..20],
+        h in any_windows(),
+        w in any_bins(),
+        divisor in prop_oneof![Just(Divisor::Padded), Just(Divisor::Inside), Just(Divisor::Fixed(-3))],
+    ) {
+        let lead = images * if inner == 1 { 5 } else { inner };
+        let (plane, outputs) = (h.n() * w.n(), h.out() * w.out());
+        let mut r = Random(seed);
+        let (x, values) = (ties(&mut r, lead * plane, seed.is_multiple_of(2)), r.f32s(lead * plane));
+        let grad = r.f32s(lead * outputs);
+        let (max, mean) = (Pool { windows: [h, w], inner }, MeanPool { bins: [h, w], divisor, inner });
+        let (mut y, mut dx) = (grad.clone(), x.clone());
+        let (x64, values64, grad64) = (wide(&x), wide(&values), wide(&grad));
+        let (mut y64, mut dx64) = (grad64.clone(), x64.clone());
+        let narrow = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<f32>>();
+        max_pool(&max, &x, &mut y);
+        doubles::max_pool(&max, &x64, &mut y64);
+        prop_assert_eq!(bits(&narrow(&y64)), bits(&y));
+        max_pool_pick(&max, &x, &values, &mut y);
+        doubles::max_pool_pick(&max, &x64, &values64, &mut y64);
+        prop_assert_eq!(bits(&narrow(&y64)), bits(&y));
+        max_pool_grad(&max, &x, &grad, &mut dx);
+        doubles::max_pool_grad(&max, &x64, &grad64, &mut dx64);
+        close(&dx64, &wide(&dx), 1e-5);
+        mean_pool(&mean, &values, &mut y);
+        doubles::mean_pool(&mean, &values64, &mut y64);
+        close(&y64, &wide(&y), 1e-5);
+        mean_pool_grad(&mean, &grad, &mut dx);
+        doubles::mean_pool_grad(&mean, &grad64, &mut dx64);
+        close(&dx64, &wide(&dx), 1e-5);
+    }
+}
+
 #[test]
 fn nothing_to_do() {
     let w = Window { n: 2, size: 2, stride: 2, padding: 0, dilation: 1, out: 1 };
