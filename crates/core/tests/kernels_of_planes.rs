@@ -168,5 +168,55 @@ fn images_with_their_channels_last_stay_so() {
         let da = grad::grad(&ya.square().sum(), &[&a]).unwrap().remove(0).permute([0, 3, 1, 2]).unwrap();
         let db = grad::grad(&yb.square().sum(), &[&b]).unwrap().remove(0);
         close(&vec(&da.to_dtype(DType::F64)), &vec(&db.to_dtype(DType::F64)), 1e-6);
+        // And of a variable whose elements lie so, to second order.
+        let twice = |x: &Tensor| {
+            let y = f(x).unwrap();
+            let seed = numbers(y.dims(), DType::F32).sin().detach().requires_grad_();
+            let dx = grad::grad(&(&y * &seed).sum(), &[x]).unwrap().remove(0);
+            let weights = numbers(x.dims(), DType::F32).cos().detach();
+            let back = grad::grad(&(&dx * &weights).sum(), &[&seed]).unwrap().remove(0);
+            [vec(&dx.to_dtype(DType::F64)), vec(&back.to_dtype(DType::F64))]
+        };
+        let (v, b) = (view.detach().requires_grad_(), planes.detach().requires_grad_());
+        assert_eq!(twice(&v), twice(&b));
+    }
+}
+
+#[test]
+fn gradients_of_channels_that_lie_last_turn_nothing() {
+    let v = numbers(&[2, 13, 9, 20], DType::F32).permute([0, 3, 1, 2]).unwrap().detach().requires_grad_();
+    for max in [false, true] {
+        let y = match max {
+            true => v.max_pool2d(2, MaxPoolOptions::default()).unwrap(),
+            false => v.avg_pool2d(2, AvgPoolOptions::default()).unwrap(),
+        };
+        let dx = grad::grad(&y.square().sum(), &[&v]).unwrap().remove(0);
+        // The pooling, what is done with its result, and the pooling's gradient.
+        let plan = dx.explain().unwrap();
+        assert_eq!(plan.launches(), 3, "{plan}");
+    }
+}
+
+#[test]
+fn numbers_of_16_bits_are_pooled_as_floats() {
+    let o = MaxPoolOptions { stride: Some(2.into()), padding: 1.into(), ..Default::default() };
+    let ways: [Way<'_>; 3] = [&|x| x.max_pool2d(3, o.clone()), &|x| x.avg_pool2d(2, AvgPoolOptions::default()), &|x| {
+        x.adaptive_avg_pool2d(4)
+    }];
+    for (dtype, last) in [(DType::BF16, false), (DType::F16, false), (DType::BF16, true)] {
+        let x = match last {
+            false => numbers(&[2, 20, 13, 9], dtype),
+            true => numbers(&[2, 13, 9, 20], dtype).permute([0, 3, 1, 2]).unwrap(),
+        };
+        for f in ways {
+            let (half, float) = (x.detach().requires_grad_(), x.to_dtype(DType::F32).requires_grad_());
+            let (a, b) = (f(&half).unwrap(), f(&float).unwrap().to_dtype(dtype));
+            assert_eq!((a.dtype(), a.dims()), (dtype, b.dims()));
+            let da = grad::grad(&a.square().sum(), &[&half]).unwrap().remove(0);
+            let db = grad::grad(&b.square().sum(), &[&float]).unwrap().remove(0).to_dtype(dtype);
+            for (a, b) in [(a, b), (da, db)] {
+                assert_eq!(vec(&a.to_dtype(DType::F64)), vec(&b.to_dtype(DType::F64)));
+            }
+        }
     }
 }

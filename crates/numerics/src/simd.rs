@@ -73,6 +73,7 @@ pub(crate) trait Simd: Copy {
     /// `a * 2^n` for whole numbers `n` from -126 to 127.
     unsafe fn scale2(a: Self::V, n: Self::V) -> Self::V;
     unsafe fn gt(a: Self::V, b: Self::V) -> Self::M;
+    unsafe fn eq(a: Self::V, b: Self::V) -> Self::M;
     unsafe fn is_nan(a: Self::V) -> Self::M;
     unsafe fn or(a: Self::M, b: Self::M) -> Self::M;
     /// `a` and not `b`.
@@ -212,6 +213,10 @@ impl Simd for Base {
     #[inline(always)]
     unsafe fn gt(a: [f32; 4], b: [f32; 4]) -> [bool; 4] {
         std::array::from_fn(|i| a[i] > b[i])
+    }
+    #[inline(always)]
+    unsafe fn eq(a: [f32; 4], b: [f32; 4]) -> [bool; 4] {
+        std::array::from_fn(|i| a[i] == b[i])
     }
     #[inline(always)]
     unsafe fn is_nan(a: [f32; 4]) -> [bool; 4] {

@@ -63,9 +63,9 @@ pub enum HostOp {
     Shuffle,
     /// A matrix routine on the last two axes.
     Linalg(Linalg),
-    /// The maxima of windows over the last two axes, f32: see [`MaxPool`].
+    /// The maxima of windows over the last two axes, f32 or f64: see [`MaxPool`].
     MaxPool(MaxPool, Arc<Pool>),
-    /// The means of bins over the last two axes, f32.
+    /// The means of bins over the last two axes, f32 or f64.
     MeanPool(Arc<MeanPool>),
     /// Its gradient: every element gets its parts of the gradients of its bins.
     MeanPoolGrad(Arc<MeanPool>),

@@ -42,7 +42,7 @@ pub(super) fn mean_pool(isa: Isa, p: &MeanPool, x: &[f32], y: &mut [f32]) {
 
 /// The elements of a bin along an axis: the first, how many, and the distance of two.
 #[inline(always)]
-fn along(bins: &Bins, o: usize) -> (usize, usize, usize) {
+pub(super) fn along(bins: &Bins, o: usize) -> (usize, usize, usize) {
     if let Some(w) = bins.window().filter(|w| w.dilation == 1) {
         // Without a division.
         let first = (o * w.stride).saturating_sub(w.padding);
@@ -71,128 +71,143 @@ impl Places {
     }
 }
 
+/// What is done at one place for some of its channels.
+pub(super) trait Channels<S: Simd> {
+    /// For `W` vectors of channels from `i` on, or for `n` channels.
+    ///
+    /// # Safety
+    ///
+    /// There are as many channels.
+    unsafe fn run<const W: usize>(&self, i: usize, n: usize);
+}
+
+/// Goes through all channels of a place, several vectors at a time.
+/// (A trait rather than closures: those are not compiled for these vectors.)
+///
+/// # Safety
+///
+/// Places have `inner` channels.
+#[inline(always)]
+pub(super) unsafe fn for_channels<S: Simd>(inner: usize, f: impl Channels<S>) {
+    let mut i = 0;
+    while i < inner {
+        // SAFETY: the caller's promise.
+        unsafe {
+            i += match (inner - i) / S::LANES {
+                0 => {
+                    f.run::<1>(i, inner - i);
+                    inner - i
+                }
+                1 => {
+                    f.run::<1>(i, S::LANES);
+                    S::LANES
+                }
+                2 | 3 => {
+                    f.run::<2>(i, 0);
+                    2 * S::LANES
+                }
+                _ => {
+                    f.run::<4>(i, 0);
+                    4 * S::LANES
+                }
+            };
+        }
+    }
+}
+
 /// `W` vectors, or the first `n` numbers of one.
 #[inline(always)]
-unsafe fn load<S: Simd, const W: usize>(from: *const f32, n: usize) -> [S::V; W] {
+pub(super) unsafe fn load<S: Simd, const W: usize>(from: *const f32, n: usize) -> [S::V; W] {
     // SAFETY: the caller gives as many.
     unsafe { std::array::from_fn(|i| if W > 1 { S::load(from.add(i * S::LANES)) } else { S::load_first(from, n) }) }
 }
 
 #[inline(always)]
-unsafe fn store<S: Simd, const W: usize>(v: [S::V; W], n: usize, to: *mut f32) {
+pub(super) unsafe fn store<S: Simd, const W: usize>(v: [S::V; W], n: usize, to: *mut f32) {
     for (i, v) in v.into_iter().enumerate() {
         // SAFETY: the caller gives room for as many.
         unsafe { if W > 1 { S::store(to.add(i * S::LANES), v) } else { S::store_first(to, v, n) } }
     }
 }
 
-/// The maxima of `W` vectors, or of the first `n` numbers of one.
-#[inline(always)]
-unsafe fn largest<S: Simd, const W: usize>(p: &Places, x: *const f32, n: usize, y: *mut f32) {
-    // SAFETY: the caller gives as many numbers at each place, and room for them.
-    unsafe {
-        let mut best: [S::V; W] = [S::splat(f32::NEG_INFINITY); W];
-        for r in 0..p.rows {
-            for c in 0..p.columns {
-                let v = load::<S, W>(x.add(r * p.row + c * p.column), n);
-                best = if r + c == 0 { v } else { std::array::from_fn(|i| later::<S>(best[i], v[i]).1) };
+/// The maxima of a window.
+struct Largest<'a> {
+    places: &'a Places,
+    x: *const f32,
+    y: *mut f32,
+}
+
+impl<S: Simd> Channels<S> for Largest<'_> {
+    #[inline(always)]
+    unsafe fn run<const W: usize>(&self, i: usize, n: usize) {
+        let p = self.places;
+        // SAFETY: there are as many numbers at each place, and room for them.
+        unsafe {
+            let mut best: [S::V; W] = [S::splat(f32::NEG_INFINITY); W];
+            for r in 0..p.rows {
+                for c in 0..p.columns {
+                    let v = load::<S, W>(self.x.add(r * p.row + c * p.column + i), n);
+                    best = std::array::from_fn(|i| later::<S>(best[i], v[i]).1);
+                }
             }
+            store::<S, W>(best, n, self.y.add(i));
         }
-        store::<S, W>(best, n, y);
     }
 }
 
 /// One row of maxima.
+///
+/// # Safety
+///
+/// The image and the row have the sizes of `p`.
 #[inline(always)]
-unsafe fn max_row_body<S: Simd>(p: &Pool, oh: usize, x: &[f32], y: &mut [f32]) {
+pub(super) unsafe fn max_row_body<S: Simd>(p: &Pool, oh: usize, x: &[f32], y: &mut [f32]) {
     let ([h, w], inner) = (&p.windows, p.inner);
     let rows = along(h, oh);
     for (ow, y) in y.chunks_exact_mut(inner).enumerate() {
         let (places, first) = Places::new(rows, along(w, ow), w.n() * inner, inner);
-        let mut i = 0;
-        // (Loops rather than closures: those are not compiled for these vectors.)
-        while i < inner {
-            // SAFETY: places of windows are inside the image.
-            unsafe {
-                let (x, y) = (x.as_ptr().add(first + i), y.as_mut_ptr().add(i));
-                i += match (inner - i) / S::LANES {
-                    0 => {
-                        largest::<S, 1>(&places, x, inner - i, y);
-                        inner - i
-                    }
-                    1 => {
-                        largest::<S, 1>(&places, x, S::LANES, y);
-                        S::LANES
-                    }
-                    2 | 3 => {
-                        largest::<S, 2>(&places, x, 0, y);
-                        2 * S::LANES
-                    }
-                    _ => {
-                        largest::<S, 4>(&places, x, 0, y);
-                        4 * S::LANES
-                    }
-                };
-            }
+        // SAFETY: places of windows are inside the image.
+        unsafe {
+            let x = x.as_ptr().add(first);
+            for_channels::<S>(inner, Largest { places: &places, x, y: y.as_mut_ptr() });
         }
     }
 }
 dispatch!(unsafe fn max_row = max_row_body(p: &Pool, oh: usize, x: &[f32], y: &mut [f32]));
 
-/// The means of `W` vectors, or of the first `n` numbers of one: sums of columns are added up, as in planes, and divided by
-/// `count`, or multiplied with it.
-#[inline(always)]
-unsafe fn mean<S: Simd, const W: usize, const INVERSE: bool>(
-    p: &Places,
+/// The means of a bin: sums of columns are added up, as in planes, and divided by `count`, or multiplied with it.
+struct Mean<'a, const INVERSE: bool> {
+    places: &'a Places,
     count: f32,
     x: *const f32,
-    n: usize,
     y: *mut f32,
-) {
-    // SAFETY: the caller gives as many numbers at each place, and room for them.
-    unsafe {
-        let mut all = [S::zero(); W];
-        for c in 0..p.columns {
-            let mut sums = [S::zero(); W];
-            for r in 0..p.rows {
-                let v = load::<S, W>(x.add(r * p.row + c * p.column), n);
-                sums = std::array::from_fn(|i| S::add(sums[i], v[i]));
+}
+
+impl<S: Simd, const INVERSE: bool> Channels<S> for Mean<'_, INVERSE> {
+    #[inline(always)]
+    unsafe fn run<const W: usize>(&self, i: usize, n: usize) {
+        let p = self.places;
+        // SAFETY: there are as many numbers at each place, and room for them.
+        unsafe {
+            let mut all = [S::zero(); W];
+            for c in 0..p.columns {
+                let mut sums = [S::zero(); W];
+                for r in 0..p.rows {
+                    let v = load::<S, W>(self.x.add(r * p.row + c * p.column + i), n);
+                    sums = std::array::from_fn(|i| S::add(sums[i], v[i]));
+                }
+                all = std::array::from_fn(|i| S::add(all[i], sums[i]));
             }
-            all = std::array::from_fn(|i| S::add(all[i], sums[i]));
+            let by = S::splat(self.count);
+            let all = std::array::from_fn(|i| if INVERSE { S::mul(all[i], by) } else { S::div(all[i], by) });
+            store::<S, W>(all, n, self.y.add(i));
         }
-        let by = S::splat(count);
-        store::<S, W>(std::array::from_fn(|i| if INVERSE { S::mul(all[i], by) } else { S::div(all[i], by) }), n, y);
     }
 }
 
-/// One mean a channel.
-#[inline(always)]
-unsafe fn means<S: Simd, const INVERSE: bool>(p: &Places, count: f32, x: &[f32], y: &mut [f32]) {
-    let (inner, mut i) = (y.len(), 0);
-    while i < inner {
-        // SAFETY: places of bins are inside the image.
-        unsafe {
-            let (x, y) = (x.as_ptr().add(i), y.as_mut_ptr().add(i));
-            i += match (inner - i) / S::LANES {
-                0 => {
-                    mean::<S, 1, INVERSE>(p, count, x, inner - i, y);
-                    inner - i
-                }
-                1 => {
-                    mean::<S, 1, INVERSE>(p, count, x, S::LANES, y);
-                    S::LANES
-                }
-                2 | 3 => {
-                    mean::<S, 2, INVERSE>(p, count, x, 0, y);
-                    2 * S::LANES
-                }
-                _ => {
-                    mean::<S, 4, INVERSE>(p, count, x, 0, y);
-                    4 * S::LANES
-                }
-            };
-        }
-    }
+/// The inverse of a power of two: it is exact, and so are products with it what quotients are.
+pub(super) fn exact_inverse(count: f32) -> Option<f32> {
+    (count.abs() >= 1.0 && count.to_bits().trailing_zeros() >= 23).then(|| 1.0 / count)
 }
 
 /// One row of means.
@@ -204,14 +219,12 @@ unsafe fn mean_row_body<S: Simd>(p: &MeanPool, oh: usize, x: &[f32], y: &mut [f3
         let columns = along(w, ow);
         let (places, first) = Places::new(rows, columns, w.n() * inner, inner);
         let count = down * if p.divisor == Divisor::Inside { columns.1 as f32 } else { p.count(1, ow) };
-        // Of a power of two the inverse is exact, and so are products with it what quotients are.
-        let exact = count.abs() >= 1.0 && count.to_bits().trailing_zeros() >= 23;
-        // SAFETY: the caller's promise.
+        let (x, y) = (x[first..].as_ptr(), y.as_mut_ptr());
+        // SAFETY: places of bins are inside the image.
         unsafe {
-            if exact {
-                means::<S, true>(&places, 1.0 / count, &x[first..], y);
-            } else {
-                means::<S, false>(&places, count, &x[first..], y);
+            match exact_inverse(count) {
+                Some(count) => for_channels::<S>(inner, Mean::<true> { places: &places, count, x, y }),
+                None => for_channels::<S>(inner, Mean::<false> { places: &places, count, x, y }),
             }
         }
     }

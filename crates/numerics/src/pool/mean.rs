@@ -1,8 +1,9 @@
 //! Means of bins over two axes, and their gradients: rows are summed up first, whole vectors at a
 //! time, then the columns of their sums.
 
+use super::blocks::Map;
 use super::steps::every;
-use super::{Bins, for_planes, last};
+use super::{Bins, back, for_planes, last};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::Shared;
@@ -31,11 +32,11 @@ pub struct MeanPool {
 }
 
 impl MeanPool {
-    fn plane(&self) -> usize {
+    pub(super) fn plane(&self) -> usize {
         self.bins[0].n() * self.bins[1].n()
     }
 
-    fn outputs(&self) -> usize {
+    pub(super) fn outputs(&self) -> usize {
         self.bins[0].out() * self.bins[1].out()
     }
 
@@ -55,7 +56,7 @@ impl MeanPool {
     }
 
     /// The columns' parts.
-    fn counts(&self) -> scratch::Scratch {
+    pub(super) fn counts(&self) -> scratch::Scratch {
         let mut counts = scratch::take(self.bins[1].out());
         counts.iter_mut().enumerate().for_each(|(o, c)| *c = self.count(1, o));
         counts
@@ -63,7 +64,7 @@ impl MeanPool {
 }
 
 /// Numbers behind a row that vectors may read or write: four of the widest.
-const SLACK: usize = 64;
+pub(super) const SLACK: usize = 64;
 
 /// The mean of each bin of each plane.
 ///
@@ -88,8 +89,12 @@ pub(super) fn mean_pool_with(isa: Isa, p: &MeanPool, x: &[f32], y: &mut [f32]) {
     }
     let planes = y.len() / outputs;
     assert!(y.len() == planes * outputs && x.len() == planes * plane, "sizes of planes");
-    let (y, counts) = (Shared::new(y), p.counts());
+    let counts = p.counts();
     let counts = &counts[..];
+    if Map::Mean(p, counts).run(isa, planes, [x, &[]], y) {
+        return;
+    }
+    let y = Shared::new(y);
     for_planes(planes, plane, |all| {
         let mut sums = Sums::new(&p.bins[1]);
         for i in all {
@@ -112,15 +117,18 @@ pub(super) fn mean_pool_grad_with(isa: Isa, p: &MeanPool, grad: &[f32], dx: &mut
     if plane == 0 || dx.is_empty() {
         return;
     }
-    if p.inner != 1 {
-        let mut all = scratch::take(dx.len());
-        mean_pool_grad_with(isa, &MeanPool { inner: 1, ..*p }, &last::planes(grad, outputs, p.inner), &mut all);
-        return last::images(&all, plane, p.inner, dx);
-    }
     let planes = dx.len() / plane;
     assert!(dx.len() == planes * plane && grad.len() == planes * outputs, "sizes of planes");
-    let (dx, counts) = (Shared::new(dx), p.counts());
+    let counts = p.counts();
     let counts = &counts[..];
+    if p.inner != 1 {
+        assert!(planes.is_multiple_of(p.inner), "sizes of images");
+        return back::mean_pool_grad(isa, p, counts, grad, dx);
+    }
+    if Map::MeanGrad(p, counts).run(isa, planes, [grad, &[]], dx) {
+        return;
+    }
+    let dx = Shared::new(dx);
     for_planes(planes, plane, |all| {
         let mut parts = scratch::take(outputs + SLACK);
         let mut line = Line::new(&p.bins[1]);
@@ -150,8 +158,12 @@ impl Sums {
 }
 
 /// Adds up rows of `n` numbers, `step` apart: whole vectors are written.
+///
+/// # Safety
+///
+/// There are these rows, and room for a vector more than one.
 #[inline(always)]
-unsafe fn add_rows<S: Simd>(from: *const f32, rows: Range<usize>, step: usize, n: usize, to: *mut f32) {
+pub(super) unsafe fn add_rows<S: Simd>(from: *const f32, rows: Range<usize>, step: usize, n: usize, to: *mut f32) {
     let mut i = 0;
     // SAFETY: the caller gives these rows, and room for a vector more.
     unsafe {

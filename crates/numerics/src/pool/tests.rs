@@ -265,9 +265,98 @@ proptest! {
             let mut y = grad.clone();
             last::max_pool(isa, &Pool { windows: [h, w], inner }, &x, &mut y);
             prop_assert_eq!(bits(&y), bits(&last.0[0]));
-            last::mean_pool(isa, &MeanPool { bins: [h, w], divisor, inner }, &values, &mut y);
+            let mean = MeanPool { bins: [h, w], divisor, inner };
+            last::mean_pool(isa, &mean, &values, &mut y);
             prop_assert_eq!(bits(&y), bits(&last.0[2]));
+            let mut dx = x.clone();
+            back::max_pool_grad(isa, &Pool { windows: [h, w], inner }, &x, &grad, &mut dx);
+            prop_assert_eq!(bits(&dx), bits(&last.1[0]));
+            mean::mean_pool_grad_with(isa, &mean, &grad, &mut dx);
+            prop_assert_eq!(bits(&dx), bits(&last.1[1]));
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn planes_that_are_turned_have_the_bits_of_others(
+        seed: u64,
+        planes in 1usize..50,
+        h in any_windows(),
+        w in any_bins(),
+        divisor in prop_oneof![Just(Divisor::Padded), Just(Divisor::Inside), Just(Divisor::Fixed(-3))],
+    ) {
+        let (plane, outputs) = (h.n() * w.n(), h.out() * w.out());
+        let mut r = Random(seed);
+        let (x, grad) = (ties(&mut r, planes * plane, seed.is_multiple_of(2)), r.f32s(planes * outputs));
+        let values = r.f32s(planes * plane);
+        let (max, mean) = (Pool { windows: [h, w], inner: 1 }, MeanPool { bins: [h, w], divisor, inner: 1 });
+        let counts = mean.counts();
+        // Plane by plane: those that have rows of some length are not turned.
+        let mut expected = [vec![7.0; grad.len()], vec![7.0; x.len()], vec![7.0; grad.len()], vec![7.0; x.len()]];
+        for i in 0..planes {
+            let (x, grad) = (&x[i * plane..][..plane], &grad[i * outputs..][..outputs]);
+            let [y, dx, means, parts] = &mut expected;
+            let (y, means) = (&mut y[i * outputs..][..outputs], &mut means[i * outputs..][..outputs]);
+            let (dx, parts) = (&mut dx[i * plane..][..plane], &mut parts[i * plane..][..plane]);
+            let isa = Isa::Base;
+            max_pool(&max, x, y);
+            max_pool_grad(&max, x, grad, dx);
+            mean::mean_pool_with(isa, &mean, &values[i * plane..][..plane], means);
+            mean::mean_pool_grad_with(isa, &mean, grad, parts);
+        }
+        for isa in Isa::every() {
+            let mut all = [vec![7.0; grad.len()], vec![7.0; x.len()], vec![7.0; grad.len()], vec![7.0; x.len()]];
+            Map::Max(&max).turned(isa, planes, [&x, &[]], &mut all[0]);
+            Map::MaxGrad(&max).turned(isa, planes, [&x, &grad], &mut all[1]);
+            Map::Mean(&mean, &counts).turned(isa, planes, [&values, &[]], &mut all[2]);
+            Map::MeanGrad(&mean, &counts).turned(isa, planes, [&grad, &[]], &mut all[3]);
+            for (all, expected) in all.iter().zip(&expected) {
+                prop_assert_eq!(bits(all), bits(expected));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn doubles_are_what_floats_are(
+        seed: u64,
+        images in 1usize..4,
+        inner in prop_oneof![Just(1usize), 2usize..20],
+        h in any_windows(),
+        w in any_bins(),
+        divisor in prop_oneof![Just(Divisor::Padded), Just(Divisor::Inside), Just(Divisor::Fixed(-3))],
+    ) {
+        let lead = images * if inner == 1 { 5 } else { inner };
+        let (plane, outputs) = (h.n() * w.n(), h.out() * w.out());
+        let mut r = Random(seed);
+        let (x, values) = (ties(&mut r, lead * plane, seed.is_multiple_of(2)), r.f32s(lead * plane));
+        let grad = r.f32s(lead * outputs);
+        let (max, mean) = (Pool { windows: [h, w], inner }, MeanPool { bins: [h, w], divisor, inner });
+        let (mut y, mut dx) = (grad.clone(), x.clone());
+        let (x64, values64, grad64) = (wide(&x), wide(&values), wide(&grad));
+        let (mut y64, mut dx64) = (grad64.clone(), x64.clone());
+        let narrow = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<f32>>();
+        max_pool(&max, &x, &mut y);
+        doubles::max_pool(&max, &x64, &mut y64);
+        prop_assert_eq!(bits(&narrow(&y64)), bits(&y));
+        max_pool_pick(&max, &x, &values, &mut y);
+        doubles::max_pool_pick(&max, &x64, &values64, &mut y64);
+        prop_assert_eq!(bits(&narrow(&y64)), bits(&y));
+        max_pool_grad(&max, &x, &grad, &mut dx);
+        doubles::max_pool_grad(&max, &x64, &grad64, &mut dx64);
+        close(&dx64, &wide(&dx), 1e-5);
+        mean_pool(&mean, &values, &mut y);
+        doubles::mean_pool(&mean, &values64, &mut y64);
+        close(&y64, &wide(&y), 1e-5);
+        mean_pool_grad(&mean, &grad, &mut dx);
+        doubles::mean_pool_grad(&mean, &grad64, &mut dx64);
+        close(&dx64, &wide(&dx), 1e-5);
     }
 }
 

@@ -90,6 +90,10 @@ impl Simd for Avx2 {
         unsafe { _mm256_cmp_ps::<_CMP_GT_OQ>(a, b) }
     }
     #[inline(always)]
+    unsafe fn eq(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b) }
+    }
+    #[inline(always)]
     unsafe fn is_nan(a: __m256) -> __m256 {
         unsafe { _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a) }
     }
@@ -276,6 +280,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn gt(a: __m512, b: __m512) -> __mmask16 {
         unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn eq(a: __m512, b: __m512) -> __mmask16 {
+        unsafe { _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b) }
     }
     #[inline(always)]
     unsafe fn is_nan(a: __m512) -> __mmask16 {

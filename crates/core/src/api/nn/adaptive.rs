@@ -1,6 +1,6 @@
 //! Pooling to a given size, and the way back from maxima.
 
-use super::bins::{has_kernels, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
+use super::bins::{has_pools, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
 use crate::api::{
     pool::{Axis, Best},
     same_device,
@@ -118,7 +118,7 @@ fn binned(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Option<Binned>
     let spatial = &flat.dims()[1..];
     let small =
         spatial.iter().zip(&outs).all(|(n, out)| n.checked_mul(out + 1).is_some_and(|p| p <= isize::MAX as usize / 16));
-    if !has_kernels(x) || !small {
+    if !has_pools(x) || !small {
         return Ok(None);
     }
     let part = |(&n, &out): (&usize, &usize)| {

@@ -2,7 +2,7 @@
 
 use super::layout;
 use crate::{
-    Shape, Tensor, is_grad_enabled,
+    DType, Shape, Tensor,
     op::{HostOp, MaxPool, Op},
 };
 use gradus_numerics::pool::{Bins, Divisor, MeanPool, Pool, Window};
@@ -14,6 +14,17 @@ pub(super) fn has_kernels(x: &Tensor) -> bool {
     x.device().backend().limits().planes.contains(&x.dtype())
 }
 
+/// Whether it has some for pooling a tensor.
+pub(super) fn has_pools(x: &Tensor) -> bool {
+    let float = matches!(x.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64);
+    float && x.device().backend().limits().planes.contains(&DType::F32)
+}
+
+/// The numbers as the kernels take them: those of 16 bits as f32, which holds them and their sums.
+fn taken(x: &Tensor) -> Tensor {
+    if x.dtype() == DType::F64 { x.clone() } else { x.to_dtype(DType::F32) }
+}
+
 /// A map over bins of the last axes of `[lead, spatial..]`, by kernels for two axes at a time: of three, the first is
 /// left to the second kernel. `make` is told whether it is the last.
 #[track_caller]
@@ -22,8 +33,8 @@ fn over_bins(flat: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], bool) -> Hos
     let run = |x: &Tensor, pair, last, shape: &[usize]| {
         x.make(Op::Host(make(pair, last)), &[x], Shape::from(shape), x.dtype())
     };
-    let lead = flat.dims()[0];
-    match bins {
+    let (lead, dtype, flat) = (flat.dims()[0], flat.dtype(), &taken(flat));
+    let y = match bins {
         [w] => run(flat, [whole(1), *w], true, &[lead, w.out()]),
         [h, w] => run(flat, [*h, *w], true, &[lead, h.out(), w.out()]),
         [d, h, w] => {
@@ -35,21 +46,22 @@ fn over_bins(flat: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], bool) -> Hos
             y.reshape_to(&Shape::from([lead, d.out(), h.out(), w.out()]))
         }
         _ => flat.clone(),
-    }
+    };
+    y.to_dtype(dtype)
 }
 
 /// A map over bins of the last two axes of images whose channels lie last, where they lie: `make` is told the bins and how
-/// many channels. So they stay last, and nothing is turned. Not where a gradient is to come, which knows planes alone.
+/// many channels. So they stay last, and nothing is turned; nor are their gradients.
 #[track_caller]
 pub(super) fn over_last(x: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], usize) -> HostOp) -> Option<Tensor> {
     let ([h, w], [n, c, ..]) = (bins, x.dims()) else { return None };
     // Vectors run along the channels.
-    if *c < FEW_CHANNELS || (x.requires_grad() && is_grad_enabled()) {
+    if *c < FEW_CHANNELS {
         return None;
     }
-    let under = layout::under_last(x)?;
+    let under = taken(&layout::under_last(x)?);
     let shape = Shape::from([*n, h.out(), w.out(), *c]);
-    let y = under.make(Op::Host(make([*h, *w], *c)), &[&under], shape, x.dtype());
+    let y = under.make(Op::Host(make([*h, *w], *c)), &[&under], shape, under.dtype()).to_dtype(x.dtype());
     Some(y.permuted(SmallVec::from_slice(&layout::FIRST)))
 }
 

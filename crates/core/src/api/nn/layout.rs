@@ -50,11 +50,20 @@ fn under(t: &Tensor, at: &'static Location<'static>) -> Tensor {
     permuted(t, LAST, at)
 }
 
-/// What lies under a tensor that is `[n, h, w, c]` seen as `[n, c, h, w]`, on any device.
+/// What lies under a tensor that is `[n, h, w, c]` seen as `[n, c, h, w]`, on any device: by how it was made, or, of a
+/// variable, by how its elements lie.
 #[track_caller]
 pub(super) fn under_last(t: &Tensor) -> Option<Tensor> {
-    let last = matches!(&t.node().op, Op::View(ViewOp::Permute(p)) if p[..] == FIRST);
-    last.then(|| under(t, Location::caller()))
+    let t = t.resolve();
+    let last = match &t.node().op {
+        Op::View(ViewOp::Permute(p)) => p[..] == FIRST,
+        Op::Snapshot(_) => t.node().value().is_some_and(|v| {
+            let turned = ViewOp::Permute(LAST.into_iter().collect());
+            !v.view.is_contiguous() && v.view.apply(&turned).is_some_and(|v| v.is_contiguous())
+        }),
+        _ => false,
+    };
+    last.then(|| under(&t, Location::caller()))
 }
 
 /// An operand with its channels last. One that lies otherwise is copied here, once for the convolution and its gradient.

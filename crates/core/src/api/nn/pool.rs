@@ -1,6 +1,6 @@
 //! Pooling over windows of fixed size. A window is a view; one kernel reduces it.
 
-use super::bins::{has_kernels, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
+use super::bins::{has_pools, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
 use crate::api::{
     sizes::Sizes,
     window::{check_spatial, inside, joined, windows, with_lead},
@@ -164,7 +164,7 @@ fn max_pool(
     let ws = fit(op, x, d, kernel, o.stride.as_ref(), [&o.padding, &o.dilation], o.ceil_mode)?;
     let shape = with_lead(x, d, ws.iter().map(|w| w.out));
     // Not for windows that may see nothing.
-    if !indices && has_kernels(x) && !ws.iter().any(|w| w.dilation > 1 && w.overhangs()) {
+    if !indices && has_pools(x) && !ws.iter().any(|w| w.dilation > 1 && w.overhangs()) {
         let bins: SmallVec<[Bins; 3]> = ws.iter().copied().map(Bins::Even).collect();
         if let Some(y) = over_last(x, &bins, max_op) {
             return Ok((y, None));
@@ -310,7 +310,7 @@ fn avg_pool(op: &str, d: usize, x: &Tensor, kernel: &Sizes, o: &AvgPoolOptions) 
     let ws = fit(op, x, d, kernel, o.stride.as_ref(), [&o.padding, &1.into()], o.ceil_mode)?;
     // One window over all is a sum like any other.
     let single = ws.iter().all(|w| w.out == 1 && w.size == w.n && !w.overhangs());
-    if has_kernels(x) && !single && o.divisor_override != Some(0) {
+    if has_pools(x) && !single && o.divisor_override != Some(0) {
         let bins: SmallVec<[Bins; 3]> = ws.iter().copied().map(Bins::Even).collect();
         let divisor = match o.divisor_override {
             Some(n) => Divisor::Fixed(n),

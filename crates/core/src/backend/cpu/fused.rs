@@ -8,12 +8,21 @@ use crate::{
 use gradus_numerics::{
     Lanes, Num,
     attention::{self, Mask, MaskData, Rows, Saved},
-    pool::{self, Pool},
+    pool::{self, Pool, doubles},
     scatter::{self, IndexError, Mode, Negative},
 };
 use smallvec::SmallVec;
 
 pub fn max_pool(which: MaxPool, p: &Pool, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
+    if inputs.first().is_some_and(|x| x.dtype == DType::F64) {
+        match (which, inputs) {
+            (MaxPool::Max, [x]) => doubles::max_pool(p, of(x), out_of(out)),
+            (MaxPool::Pick, [x, v]) => doubles::max_pool_pick(p, of(x), of(v), out_of(out)),
+            (MaxPool::Grad, [x, g]) => doubles::max_pool_grad(p, of(x), of(g), out_of(out)),
+            (MaxPool::Max | MaxPool::Pick | MaxPool::Grad, _) => return Err(Tensor::bug("inputs of a pooling")),
+        }
+        return Ok(());
+    }
     match (which, inputs) {
         (MaxPool::Max, [x]) => pool::max_pool(p, of(x), out_of(out)),
         (MaxPool::Pick, [x, v]) => pool::max_pool_pick(p, of(x), of(v), out_of(out)),

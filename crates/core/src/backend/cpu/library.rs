@@ -65,11 +65,19 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
         },
         HostOp::MaxPool(which, pool) => fused::max_pool(*which, pool, inputs, out),
         HostOp::MeanPool(p) => {
-            pool::mean_pool(p, of(&inputs[0]), out_of(out));
+            if d == DType::F64 {
+                pool::doubles::mean_pool(p, of(&inputs[0]), out_of(out));
+            } else {
+                pool::mean_pool(p, of(&inputs[0]), out_of(out));
+            }
             Ok(())
         }
         HostOp::MeanPoolGrad(p) => {
-            pool::mean_pool_grad(p, of(&inputs[0]), out_of(out));
+            if d == DType::F64 {
+                pool::doubles::mean_pool_grad(p, of(&inputs[0]), out_of(out));
+            } else {
+                pool::mean_pool_grad(p, of(&inputs[0]), out_of(out));
+            }
             Ok(())
         }
         HostOp::Resample(r) => {

@@ -166,13 +166,24 @@ impl Backend for Cpu {
     fn host_op(&self, op: &HostOp, inputs: &[Slot<'_>], out: Slot<'_>, types: &[(DType, Shape)]) -> Result<bool> {
         // Everything else is done by `library::run`, which wants arrays that do not overlap.
         let (HostOp::MaxPool(MaxPool::Grad, pool), [x, grad]) = (op, inputs) else { return Ok(false) };
-        let at = address(&out, DType::F32);
-        if at != address(x, DType::F32) {
+        let dtype = types[0].0;
+        let at = address(&out, dtype);
+        if at != address(x, dtype) {
             return Ok(false);
+        }
+        if dtype == DType::F64 {
+            // SAFETY: as below.
+            let (x, grad) = unsafe {
+                let grad = std::slice::from_raw_parts(address(grad, dtype).cast::<f64>(), types[1].1.numel());
+                (std::slice::from_raw_parts_mut(at.cast::<f64>(), types[0].1.numel()), grad)
+            };
+            let before = x.to_vec();
+            gradus_numerics::pool::doubles::max_pool_grad(pool, &before, grad, x);
+            return Ok(true);
         }
         // SAFETY: the planner gives contiguous buffers of exactly these shapes; nobody else uses the first meanwhile.
         let (x, grad) = unsafe {
-            let grad = std::slice::from_raw_parts(address(grad, DType::F32).cast::<f32>(), types[1].1.numel());
+            let grad = std::slice::from_raw_parts(address(grad, dtype).cast::<f32>(), types[1].1.numel());
             (std::slice::from_raw_parts_mut(at.cast::<f32>(), types[0].1.numel()), grad)
         };
         let done = gradus_numerics::pool::max_pool_grad_over(pool, x, grad);
