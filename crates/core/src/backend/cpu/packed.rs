@@ -350,3 +350,56 @@ impl Form for Packed {
         if parallel { exec::try_for_tasks(pieces, some) } else { (0..pieces).try_for_each(some) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        DType,
+        kernel::{Inst, Order, oracle},
+        op::ReduceOp,
+    };
+
+    /// Whether all elements of a column are true, for lines of `width` columns of `cols` rows each.
+    fn all(lines: usize, width: usize, cols: usize) -> Kernel {
+        let access = |strides: &[isize]| Access { strides: strides.into(), ..Access::default() };
+        let (w, n) = (width as isize, cols as isize);
+        let inst = |kind, level| Inst { kind, dtype: DType::Bool, level };
+        Kernel {
+            map: vec![lines, width],
+            reduce: vec![cols],
+            args: [false, true].map(|written| Arg { dtype: DType::Bool, written }).to_vec(),
+            params: vec![],
+            insts: vec![
+                inst(InstKind::Load { source: Source::Arg(0), access: access(&[w * n, 1, w]) }, Level::Elem),
+                inst(InstKind::Reduce(ReduceOp::Min, 0), Level::Row),
+                inst(InstKind::Store { arg: 1, access: access(&[w, 1, 0]), value: 1 }, Level::Row),
+            ],
+            order: Order::COLUMNS,
+        }
+    }
+
+    #[test]
+    fn columns_that_are_fetched_give_the_oracles_bits() {
+        for (lines, width, cols) in
+            [(7, 3, 40), (40, 5, 512), (1, 65, 1030), (1, 100, 1030), (3, 36, 2047), (20, 3, 1100)]
+        {
+            let k = all(lines, width, cols);
+            let packed = Packed::of(&k);
+            let plain = Program::new(&k);
+            let forms = packed.iter().map(|p| p as &dyn Form).chain([&plain as &dyn Form]);
+            // One false in some columns.
+            let mut x = vec![1u8; lines * width * cols];
+            (0..lines * width).step_by(7).for_each(|c| x[c / width * width * cols + c % cols * width + c % width] = 0);
+            let mut want = vec![9; lines * width];
+            let mut args = [oracle::Bytes { bytes: &mut x, offset: 0 }, oracle::Bytes { bytes: &mut want, offset: 0 }];
+            oracle::run(&k, &mut args, &[]).unwrap();
+            for (i, form) in forms.enumerate() {
+                let mut out = vec![9u8; lines * width];
+                // SAFETY: both buffers have all elements.
+                unsafe { form.run(Bases(&[x.as_mut_ptr(), out.as_mut_ptr()]), &[]).unwrap() };
+                assert_eq!(out, want, "{lines} lines of {width} columns of {cols}, form {i}");
+            }
+        }
+    }
+}

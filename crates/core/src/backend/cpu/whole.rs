@@ -3,6 +3,7 @@
 
 use super::{
     ahead::{self, Ahead},
+    analysis::width,
     exec::Task,
     jit::{self, Outline, Whole},
     micro::{Blocks, Cursor, Cursors},
@@ -271,8 +272,9 @@ impl Task<'_> {
         let (pass, chunk) = (&p.passes[s], p.kernel.order.chunk);
         let mut done = 0;
         while n == w.n && self.takes(w) && c + done + abreast <= to.min(p.cols / chunk) {
-            // Room for registers of four bytes or more of each chunk.
-            let per = abreast * line(n) / 4;
+            // Registers of the narrowest type that fill the lines of all chunks; there is room for as many words.
+            let least = pass.reduces.iter().map(|&v| width(p.kernel.insts[v].dtype)).min().unwrap_or(8);
+            let per = abreast * line(n) / least;
             self.clear_accumulators(pass, per, per);
             let first = (c + done) * chunk;
             let along = |to: &Cursor| first as isize * to.strides.get(p.kernel.map.len()).copied().unwrap_or(0);
