@@ -10,12 +10,14 @@
 mod depthwise;
 mod direct;
 mod fast;
+mod pairs;
 mod patches;
 mod then;
 mod turn;
 mod winograd;
 
 pub use fast::conv_forward_fused;
+pub use pairs::{conv_forward_pairs, conv_input_grad_pairs, conv_weight_grad_pairs};
 pub use then::{FinishedImage, conv_forward_then};
 
 use crate::element::Real;

@@ -3,6 +3,7 @@ use crate::testing::{Random, bits, close, same_on_any_threads, wide};
 use proptest::prelude::*;
 
 mod narrow;
+mod pairs;
 
 /// Calls `f` with the positions of input, weight and output of every multiplication.
 fn products(x: [usize; 5], w: [usize; 5], p: &ConvParams, mut f: impl FnMut(usize, usize, usize)) -> usize {

@@ -7,7 +7,7 @@ use super::indexed::Place;
 use super::phases::{Phases, part};
 use crate::conv::Problem;
 use crate::scratch;
-use crate::simd::{Isa, Simd, dispatch};
+use crate::simd::{Isa, Simd, dispatch, dispatch_pairs};
 use crate::tasks::{Shared, for_tasks};
 
 /// Numbers of a padded part of an image.
@@ -117,7 +117,7 @@ unsafe fn dots_body<S: Simd>(d: &Dots<'_>) {
         r += n;
     }
 }
-dispatch! {
+dispatch_pairs! {
     /// # Safety
     ///
     /// The gradient's rows, all that `elements` say under them, and the sums are there; nobody else
