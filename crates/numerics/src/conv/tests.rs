@@ -196,6 +196,7 @@ fn f32_of_many_weights() {
     check_f32(3, [4, 120, 1, 7, 9], [200, 60, 1, 3, 3], &ConvParams { groups: 2, ..pad(1) });
     check_f32(4, [3, 60, 1, 13, 13], [250, 60, 1, 3, 3], &ConvParams { stride: [1, 2, 2], ..pad(1) });
     check_f32(5, [3, 300, 1, 7, 7], [450, 300, 1, 1, 1], &ConvParams::default());
+    check_f32(7, [9, 140, 1, 14, 15], [240, 70, 1, 3, 3], &ConvParams { stride: [1, 2, 2], groups: 2, ..pad(1) });
     check_f32(6, [1, 20, 4, 6, 7], [250, 20, 3, 3, 3], &pad(1));
 }
 
@@ -318,6 +319,7 @@ fn threads_do_not_change_a_bit() {
         ([1, 64, 1, 56, 56], [64, 64, 1, 1, 1], ConvParams::default()),
         ([1, 3, 1, 112, 112], [64, 3, 1, 7, 7], ConvParams { stride: [1, 2, 2], ..pad }),
         ([5, 60, 1, 7, 7], [250, 60, 1, 3, 3], pad),
+        ([3, 64, 1, 13, 13], [130, 64, 1, 3, 3], ConvParams { stride: [1, 2, 2], ..pad }),
     ];
     let mut r = Random(9);
     for (x, w, p) in cases {
@@ -347,6 +349,7 @@ fn images_are_handed_on_once_and_final() {
         ([4, 6, 3, 5, 5], [6, 1, 2, 3, 3], ConvParams { groups: 6, ..pad }),
         ([4, 64, 1, 8, 8], [48, 64, 1, 1, 1], ConvParams::default()),
         ([5, 60, 1, 7, 7], [250, 60, 1, 3, 3], pad),
+        ([3, 64, 1, 13, 13], [130, 64, 1, 3, 3], ConvParams { stride: [1, 2, 2], ..pad }),
     ];
     let mut r = Random(10);
     for (x, w, p) in cases {
