@@ -196,6 +196,7 @@ fn f32_of_many_weights() {
     check_f32(3, [4, 120, 1, 7, 9], [200, 60, 1, 3, 3], &ConvParams { groups: 2, ..pad(1) });
     check_f32(4, [3, 60, 1, 13, 13], [250, 60, 1, 3, 3], &ConvParams { stride: [1, 2, 2], ..pad(1) });
     check_f32(5, [3, 300, 1, 7, 7], [450, 300, 1, 1, 1], &ConvParams::default());
+    check_f32(8, [2, 40, 1, 14, 14], [72, 20, 1, 1, 1], &ConvParams { groups: 2, ..ConvParams::default() });
     check_f32(7, [9, 140, 1, 14, 15], [240, 70, 1, 3, 3], &ConvParams { stride: [1, 2, 2], groups: 2, ..pad(1) });
     check_f32(6, [1, 20, 4, 6, 7], [250, 20, 3, 3, 3], &pad(1));
 }
@@ -299,6 +300,29 @@ fn zero_strides_and_empty_kernels_have_no_output() {
     let p = ConvParams { stride: [1, 1, 0], ..ConvParams::default() };
     assert_eq!(p.output_size([1, 1, 4], [1, 1, 2]), None);
     assert_eq!(ConvParams::default().output_size([1, 1, 4], [1, 1, 0]), None);
+}
+
+#[test]
+fn f64_of_several_tasks() {
+    let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], ..ConvParams::default() };
+    // Images that share their sums, groups, channels that are cut, and kernels of one element.
+    let cases = [
+        ([5, 6, 1, 20, 21], [8, 3, 1, 3, 3], ConvParams { groups: 2, ..pad }),
+        ([3, 4, 1, 70, 71], [7, 4, 1, 3, 3], ConvParams { stride: [1, 1, 2], ..pad }),
+        ([2, 60, 1, 5, 6], [130, 60, 1, 3, 3], pad),
+        ([3, 10, 1, 30, 30], [9, 10, 1, 1, 1], ConvParams::default()),
+    ];
+    for (x, w, p) in cases {
+        check(3, x, w, &p);
+        let mut r = Random(4);
+        let out = p.output_size([x[2], x[3], x[4]], [w[2], w[3], w[4]]).unwrap();
+        let (input, grad) = (r.f64s(x.iter().product()), r.f64s(x[0] * w[0] * out.iter().product::<usize>()));
+        same_on_any_threads(|| {
+            let mut dw = vec![0.0; w.iter().product()];
+            conv_weight_grad(&input, x, &grad, w, &p, &mut dw);
+            dw
+        });
+    }
 }
 
 #[test]

@@ -181,8 +181,8 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f3
     let mut elements = Places::new(p.patch(p.c));
     phases.elements(&mut elements);
     let elements = &elements[..];
-    // At least 32 tasks where there are as many blocks; their sums are added in order.
-    let parts = 32usize.div_ceil(p.groups).min(blocks.count());
+    // At least 8 tasks where there are as many blocks; their sums are added in order.
+    let parts = 8usize.div_ceil(p.groups).min(blocks.count());
     let some = blocks.count().div_ceil(parts);
     let parts = blocks.count().div_ceil(some);
     let size = p.o * elements.len();

@@ -6,6 +6,7 @@
 
 use super::Job;
 use crate::conv::turn::turn_body;
+use crate::gemm::{Panel, pack_panel};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use std::ops::Range;
@@ -94,6 +95,14 @@ impl Job<'_> {
         let at = ((group * self.channels + first) * self.rows + rows.start) * turned.size;
         let (rows, channels) = (rows.len(), elements.len() / turned.taps.len());
         let step = self.rows * turned.size;
+        if turned.size == 1 {
+            // Rows as they lie.
+            let from = &self.weights[at..];
+            assert!(from.len() >= (channels - 1) * step + rows, "kernels inside the weights");
+            let panel = Panel { depth: channels, columns: rows, b: from.as_ptr(), steps: (step, 1) };
+            // SAFETY: the panel is inside the weights; the rest is the caller's promise.
+            return unsafe { pack_panel(isa, &panel, to, row) };
+        }
         // SAFETY: the caller's promise.
         unsafe { pack_kernels(isa, &self.weights[at..], (rows, channels, step), turned, (to, row)) }
     }
