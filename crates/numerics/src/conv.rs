@@ -10,20 +10,25 @@
 mod depthwise;
 mod direct;
 mod fast;
+mod pairs;
 mod patches;
+mod sums;
 mod then;
 mod turn;
 mod winograd;
 
 pub use fast::conv_forward_fused;
+pub use pairs::{conv_forward_pairs, conv_input_grad_pairs, conv_weight_grad_pairs};
 pub use then::{FinishedImage, conv_forward_then};
 
 use crate::element::Real;
 use crate::epilogue::Epilogue;
 use crate::gemm::{Dims, Layout, Operand, Out, gemm, product_into};
+use crate::scratch::{self, Scratch};
 use crate::simd::Isa;
 use patches::{Geometry, gather_patches, scatter_patches};
 use std::any::TypeId;
+use std::marker::PhantomData;
 
 /// The parameters of a convolution, per spatial dimension.
 ///
@@ -128,6 +133,22 @@ impl Problem {
     }
 }
 
+/// A buffer that is kept between calls: fresh pages would cost more than what is written to them.
+struct Room<T>(Scratch, usize, PhantomData<T>);
+
+impl<T: Real> Room<T> {
+    fn new(n: usize) -> Room<T> {
+        Room(scratch::take((n * size_of::<T>()).div_ceil(size_of::<f32>())), n, PhantomData)
+    }
+
+    /// Its numbers, whatever they are.
+    fn numbers(&mut self) -> &mut [T] {
+        assert!(align_of::<T>() <= 64 && self.0.len() * size_of::<f32>() >= self.1 * size_of::<T>(), "room for them");
+        // SAFETY: as many bytes, aligned, and borrowed exclusively; all bits are numbers of some kind.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.1) }
+    }
+}
+
 /// The slice as `f32`, if that is what it is.
 fn as_f32<T: Real>(x: &[T]) -> Option<&[f32]> {
     let same = TypeId::of::<T>() == TypeId::of::<f32>();
@@ -180,13 +201,13 @@ pub fn conv_forward<T: Real>(
         let w = Operand::new(&weight[group * p.o * patch..][..p.o * patch], Layout::row_major(patch));
         let lc = Layout::row_major(positions).at(image * p.o * positions + first);
         let d = Dims::new(p.o, count, patch);
-        let mut columns = Vec::new();
+        let mut columns = Room::new(if p.geometry.is_pointwise() { 0 } else { patch * count });
+        let columns = columns.numbers();
         let b = if p.geometry.is_pointwise() {
             Operand::new(x, Layout::row_major(positions).at(first))
         } else {
-            columns.resize(patch * count, T::ZERO);
-            gather_patches(&p.geometry, x, first, count, &mut columns);
-            Operand::new(&columns[..], Layout::row_major(count))
+            gather_patches(&p.geometry, x, first, count, columns);
+            Operand::new(&*columns, Layout::row_major(count))
         };
         // SAFETY: tasks write different images, groups or positions of the output, which is
         // borrowed exclusively for this call.
@@ -265,7 +286,8 @@ pub fn conv_input_grad<T: Real>(
                 product_into(d, T::ONE, w, g, T::ZERO, &out, Layout::row_major(positions).at(at), parallel)
             };
         }
-        let mut columns = vec![T::ZERO; rows * block.min(positions)];
+        let mut columns = Room::new(rows * block.min(positions));
+        let columns = columns.numbers();
         for first in (0..positions).step_by(block) {
             let count = block.min(positions - first);
             let columns = &mut columns[..rows * count];
@@ -311,45 +333,11 @@ pub fn conv_weight_grad<T: Real>(
     {
         return;
     }
-    weight_grad.fill(T::ZERO);
     if p.is_depthwise() {
+        weight_grad.fill(T::ZERO);
         return depthwise::weight_grad(&p.geometry, p.groups, input, grad, weight_grad);
     }
-    let (positions, patch, inputs) = (p.outputs(), p.patch(p.c), p.geometry.inputs());
-    // A task owns the weights of some input channels of one group and goes through the whole
-    // batch in order, so the sum is taken in the same order however tasks are spread.
-    let kernel = p.patch(1);
-    let channels = (256 / kernel.max(1)).clamp(1, p.c.max(1));
-    let parts = p.c.div_ceil(channels);
-    let block = (BLOCK / (channels * kernel).max(1)).clamp(64, 1 << 14);
-    let out = Out::new(weight_grad);
-    let task = |t: usize, parallel: bool| {
-        let (group, from) = (t / parts, t % parts * channels);
-        let channels = channels.min(p.c - from);
-        let width = channels * kernel;
-        let lc = Layout::row_major(patch).at(group * p.o * patch + from * kernel);
-        let mut columns = vec![T::ZERO; width * block.min(positions)];
-        for n in 0..p.n {
-            let image = n * p.groups + group;
-            let x = &input[(image * p.c + from) * inputs..][..channels * inputs];
-            let g = &grad[image * p.o * positions..][..p.o * positions];
-            for first in (0..positions).step_by(block) {
-                let count = block.min(positions - first);
-                let g = Operand::new(g, Layout::row_major(positions).at(first));
-                let b = if p.geometry.is_pointwise() {
-                    Operand::new(x, Layout::row_major(positions).at(first).transposed())
-                } else {
-                    let columns = &mut columns[..width * count];
-                    gather_patches(&p.geometry, x, first, count, columns);
-                    Operand::new(&*columns, Layout::row_major(count).transposed())
-                };
-                // SAFETY: tasks own different groups or channels of the weights, which are
-                // borrowed exclusively for this call.
-                unsafe { product_into(Dims::new(p.o, width, count), T::ONE, g, b, T::ONE, &out, lc, parallel) }
-            }
-        }
-    };
-    for_tasks(p.groups * parts, p.n * p.o * channels * kernel * positions, task);
+    sums::weight_grad(&p, input, grad, weight_grad);
 }
 
 #[cfg(test)]

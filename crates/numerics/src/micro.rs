@@ -9,7 +9,7 @@
 // Indices of registers: an iterator says less, and may not unroll.
 #![allow(clippy::needless_range_loop)]
 
-use crate::simd::{Simd, dispatch};
+use crate::simd::{Simd, dispatch_pairs};
 
 /// A product `C (+)= A @ B` on raw memory.
 #[derive(Clone, Copy)]
@@ -158,7 +158,7 @@ unsafe fn product_body<S: Simd>(p: &Product) {
     }
 }
 
-dispatch! {
+dispatch_pairs! {
     /// Runs a product on this thread. Every element of `C` is one sum over `k` in order (in a few
     /// parts of fixed length).
     ///

@@ -2,6 +2,7 @@
 //! arithmetic, and a replayed step must not allocate.
 
 use crate::pages::{HUGE, advise_huge};
+use crate::tasks::thread_number;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
@@ -20,6 +21,8 @@ static POOL: Mutex<Kept> = Mutex::new(Kept { free: Vec::new(), bytes: 0 });
 struct Raw {
     ptr: *mut f32,
     len: usize,
+    /// The thread that used it last: it has it in its caches.
+    user: usize,
 }
 
 // SAFETY: a `Raw` owns its memory.
@@ -45,7 +48,7 @@ impl Raw {
             advise_huge(ptr, layout.size());
             ptr.write_bytes(0, layout.size());
         }
-        Raw { ptr: ptr.cast(), len }
+        Raw { ptr: ptr.cast(), len, user: thread_number() }
     }
 }
 
@@ -63,6 +66,13 @@ pub struct Scratch {
     len: usize,
 }
 
+/// The smallest that fits, unless it would waste more than it gives. Of those, what this thread used last: to write into what
+/// lies in another core's cache takes several times as long, most of all where cores have no cache in common.
+fn fit(free: &[Raw], class: usize, user: usize) -> Option<usize> {
+    let fits = |r: &Raw| r.len >= class && r.len <= class.saturating_mul(4);
+    (0..free.len()).rev().filter(|&i| fits(&free[i])).min_by_key(|&i| (free[i].len, free[i].user != user))
+}
+
 /// A buffer of `len` numbers.
 pub fn take(len: usize) -> Scratch {
     // Few size classes, so that one buffer serves many calls: an eighth of the power of two.
@@ -72,11 +82,9 @@ pub fn take(len: usize) -> Scratch {
         // Whole huge pages: rows of a block fall on many small ones.
         class = class.next_multiple_of(HUGE / size_of::<f32>());
     }
+    let user = thread_number();
     let mut pool = POOL.lock().unwrap_or_else(|e| e.into_inner());
-    // The smallest that fits, unless it would waste more than it gives.
-    let fit = (0..pool.free.len())
-        .filter(|&i| pool.free[i].len >= class && pool.free[i].len <= class.saturating_mul(4))
-        .min_by_key(|&i| pool.free[i].len);
+    let fit = fit(&pool.free, class, user);
     let raw = fit.map(|i| pool.free.remove(i));
     if let Some(r) = &raw {
         pool.bytes -= r.len * size_of::<f32>();
@@ -108,7 +116,8 @@ impl DerefMut for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let Some(raw) = self.raw.take() else { return };
+        let Some(mut raw) = self.raw.take() else { return };
+        raw.user = thread_number();
         let mut pool = POOL.lock().unwrap_or_else(|e| e.into_inner());
         let bytes = raw.len * size_of::<f32>();
         pool.bytes += bytes;
@@ -133,6 +142,18 @@ mod tests {
         b.fill(2.0);
         assert!(a.iter().all(|&x| x == 1.0));
         assert_eq!(take(0).len(), 0);
+    }
+
+    #[test]
+    fn a_thread_gets_what_it_used_last() {
+        let raw = |len, user| {
+            let mut raw = Raw::new(len);
+            raw.user = user;
+            raw
+        };
+        let free = [raw(1024, 1), raw(1024, 2), raw(1024, 1), raw(1024, 3), raw(2048, 4), raw(9000, 1)];
+        assert_eq!([1, 2, 3, 4, 5].map(|user| fit(&free, 1024, user)), [2, 1, 3, 3, 3].map(Some));
+        assert_eq!((fit(&free, 1025, 1), fit(&free, 9001, 1), fit(&free, 2049, 1)), (Some(4), None, None));
     }
 
     #[test]

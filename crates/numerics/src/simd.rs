@@ -284,6 +284,9 @@ mod x86;
 pub(crate) enum Isa {
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// As AVX-512, where numbers that are multiplied are pairs of `bf16`: of kernels made by [`dispatch_pairs!`].
+    #[cfg(target_arch = "x86_64")]
+    Pairs,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     Base,
@@ -308,12 +311,21 @@ impl Isa {
         })
     }
 
+    /// [`Isa::Pairs`] where this machine runs it.
+    pub(crate) fn pairs() -> Option<Isa> {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::detect() == Isa::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16") {
+            return Some(Isa::Pairs);
+        }
+        None
+    }
+
     /// All that this machine runs.
     #[cfg(test)]
     pub(crate) fn every() -> Vec<Isa> {
         #[cfg(target_arch = "x86_64")]
         match Isa::detect() {
-            Isa::Avx512 => return vec![Isa::Base, Isa::Avx2, Isa::Avx512],
+            Isa::Avx512 | Isa::Pairs => return vec![Isa::Base, Isa::Avx2, Isa::Avx512],
             Isa::Avx2 => return vec![Isa::Base, Isa::Avx2],
             Isa::Base => {}
         }
@@ -324,7 +336,7 @@ impl Isa {
     pub(crate) fn lanes(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => Avx512::LANES,
+            Isa::Avx512 | Isa::Pairs => <Avx512>::LANES,
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => Avx2::LANES,
             Isa::Base => Base::LANES,
@@ -356,7 +368,7 @@ macro_rules! dispatch {
             unsafe {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Isa::Avx512 => wide $(::<$($c),*>)? ($($arg),*),
+                    $crate::simd::Isa::Avx512 | $crate::simd::Isa::Pairs => wide $(::<$($c),*>)? ($($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     $crate::simd::Isa::Avx2 => middle $(::<$($c),*>)? ($($arg),*),
                     $crate::simd::Isa::Base => $body::<$crate::simd::Base $($(, $c)*)?>($($arg),*),
@@ -366,6 +378,29 @@ macro_rules! dispatch {
     };
 }
 pub(crate) use dispatch;
+
+/// [`dispatch!`] for a kernel that also knows pairs of `bf16`: it multiplies by `fma` alone.
+macro_rules! dispatch_pairs {
+    ($(#[$doc:meta])* $vis:vis unsafe fn $name:ident = $body:ident ($($arg:ident: $t:ty),* $(,)?)) => {
+        $(#[$doc])*
+        $vis unsafe fn $name(isa: $crate::simd::Isa, $($arg: $t),*) {
+            $crate::simd::dispatch!(unsafe fn numbers = $body($($arg: $t),*));
+            #[cfg(target_arch = "x86_64")]
+            if isa == $crate::simd::Isa::Pairs {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+                unsafe fn pairs($($arg: $t),*) {
+                    // SAFETY: the caller's promise; the instructions are enabled here.
+                    unsafe { $body::<$crate::simd::Avx512<true>>($($arg),*) }
+                }
+                // SAFETY: such an `Isa` is only made where the CPU has it; the rest is the caller's promise.
+                return unsafe { pairs($($arg),*) };
+            }
+            // SAFETY: the caller's promise.
+            unsafe { numbers(isa, $($arg),*) }
+        }
+    };
+}
+pub(crate) use dispatch_pairs;
 
 #[cfg(test)]
 mod tests;

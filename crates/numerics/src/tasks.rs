@@ -3,7 +3,8 @@
 mod team;
 
 use rayon::prelude::*;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// An output that tasks write disjoint parts of.
 pub(crate) struct Shared<T>(*mut T);
@@ -25,6 +26,43 @@ impl<T> Shared<T> {
 
     pub(crate) fn ptr(&self) -> *mut T {
         self.0
+    }
+}
+
+/// The number of this thread: threads have different ones.
+pub(crate) fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    NUMBER.with(|n| *n)
+}
+
+/// Threads whose things are kept apart.
+const OWNERS: usize = 16;
+
+/// What each thread made for itself in one of its tasks, for the next.
+pub(crate) struct Own<T>([Mutex<Option<(usize, T)>>; OWNERS]);
+
+impl<T> Default for Own<T> {
+    fn default() -> Self {
+        Own([const { Mutex::new(None) }; OWNERS])
+    }
+}
+
+impl<T> Own<T> {
+    fn place(&self, thread: usize) -> MutexGuard<'_, Option<(usize, T)>> {
+        self.0[thread % OWNERS].lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What this thread kept, unless it was lost: two of many threads may have one place.
+    pub(crate) fn take(&self) -> Option<T> {
+        let thread = thread_number();
+        self.place(thread).take_if(|(owner, _)| *owner == thread).map(|(_, kept)| kept)
+    }
+
+    /// Keeps it for [`Own::take`].
+    pub(crate) fn keep(&self, kept: T) {
+        let thread = thread_number();
+        *self.place(thread) = Some((thread, kept));
     }
 }
 

@@ -52,7 +52,8 @@ struct Job<'a> {
     x: &'a [f32],
     /// Rows of `channels * kernel` numbers, group by group.
     weights: &'a [f32],
-    /// How weights lie that are those of a gradient: [`Job::by_pixels`] alone knows of it.
+    /// How weights lie that are those of a gradient: [`Job::by_pixels`] knows of it, and [`Job::run`] where
+    /// [`Job::is_direct`].
     turned: Option<Turned<'a>>,
     sink: Sink<'a>,
 }
@@ -112,6 +113,13 @@ impl Job<'_> {
         }
     }
 
+    /// Whether the input itself serves: unless vectors of its short planes would be half empty.
+    fn is_direct(&self, isa: Isa) -> bool {
+        let positions = self.geometry.outputs();
+        let wasted = positions.next_multiple_of(isa.lanes()) - positions;
+        self.geometry.is_pointwise() && positions >= 48 && wasted * 8 <= positions
+    }
+
     fn run(&self, isa: Isa) {
         let (depth, positions) = (self.depth(), self.geometry.outputs());
         let columns = self.images * positions;
@@ -120,9 +128,7 @@ impl Job<'_> {
         }
         assert_eq!(self.weights.len(), self.groups * self.rows * depth, "the weights' size");
         let parallel = columns * self.groups * self.rows * depth.max(1) >= 1 << 16;
-        // The input itself serves, unless vectors of its short planes would be half empty.
-        let wasted = positions.next_multiple_of(isa.lanes()) - positions;
-        let direct = self.geometry.is_pointwise() && positions >= 48 && wasted * 8 <= positions;
+        let direct = self.is_direct(isa);
         if !direct && depth > 0 {
             // Patches are read where they lie, unless there are too few columns.
             match self.way(isa) {
@@ -220,14 +226,18 @@ impl Job<'_> {
     fn multiply(&self, isa: Isa, group: usize, rows: std::ops::Range<usize>, first: usize, count: usize, b: Matrix) {
         let (depth, positions) = (self.depth(), self.geometry.outputs());
         let channel = group * self.rows + rows.start;
-        let weights = &self.weights[channel * depth..][..rows.len() * depth];
+        // Those of a gradient lie the other way round, if they come here.
+        let (weights, a_steps) = match self.turned {
+            Some(_) => (&self.weights[group * self.rows * depth + rows.start..], (1, self.rows)),
+            None => (&self.weights[channel * depth..], (depth, 1)),
+        };
         let (image, position) = (first / positions, first % positions);
         let mut p = Product {
             m: rows.len(),
             n: count,
             k: depth,
             a: weights.as_ptr(),
-            a_steps: (depth, 1),
+            a_steps,
             b: b.data,
             b_row: b.row,
             c: std::ptr::null_mut(),

@@ -28,6 +28,34 @@ fn winograd_plan(p: &Problem) -> Option<Plan> {
     })
 }
 
+/// The sizes for Winograd's algorithm for the gradient of the input: a convolution of the gradient with the kernels turned,
+/// from outputs to inputs.
+fn winograd_back(p: &Problem) -> Option<Plan> {
+    winograd_plan(p).map(|plan| Plan {
+        inner: plan.outer,
+        outer: plan.inner,
+        input: plan.output,
+        output: plan.input,
+        pad: (2 - plan.pad.0, 2 - plan.pad.1),
+        ..plan
+    })
+}
+
+/// Whether Winograd's algorithm should take less time than direct sums of pairs.
+pub(super) fn is_winograd(p: &Problem) -> bool {
+    winograd_plan(p).is_some_and(|plan| plan.pays_beside_pairs())
+}
+
+/// The same for the gradient of the input.
+pub(super) fn is_winograd_back(p: &Problem) -> bool {
+    winograd_back(p).is_some_and(|plan| plan.pays_beside_pairs())
+}
+
+/// The same for the gradient of the weights.
+pub(super) fn is_winograd_for_weights(p: &Problem) -> bool {
+    winograd_plan(p).is_some_and(|plan| plan.pays_beside_pairs())
+}
+
 /// The forward convolution, if there is a fast algorithm for it.
 pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32], e: &Epilogue<'_>) -> bool {
     assert_eq!(w.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
@@ -49,24 +77,13 @@ pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32]
 /// The gradient for the input, if there is a fast algorithm for it.
 pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
     assert_eq!(w.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
-    if let Some(plan) = winograd_plan(p) {
-        // A convolution of the gradient with the kernels turned, from outputs to inputs.
-        let plan = Plan {
-            inner: plan.outer,
-            outer: plan.inner,
-            input: plan.output,
-            output: plan.input,
-            pad: (2 - plan.pad.0, 2 - plan.pad.1),
-            ..plan
-        };
-        if plan.pays() {
-            for (group, w) in w.chunks_exact(p.o * p.c * 9).enumerate() {
-                let plan = Plan { group: (group, p.groups), ..plan };
-                let w = Weights { data: w, row: 9, inner: p.c * 9, flip: true };
-                winograd::convolve(isa, &plan, grad, &w, dx, &Epilogue::default());
-            }
-            return true;
+    if let Some(plan) = winograd_back(p).filter(Plan::pays) {
+        for (group, w) in w.chunks_exact(p.o * p.c * 9).enumerate() {
+            let plan = Plan { group: (group, p.groups), ..plan };
+            let w = Weights { data: w, row: 9, inner: p.c * 9, flip: true };
+            winograd::convolve(isa, &plan, grad, &w, dx, &Epilogue::default());
         }
+        return true;
     }
     if p.is_depthwise() {
         return depthwise::input_grad_f32(isa, &p.geometry, p.groups, grad, w, dx);

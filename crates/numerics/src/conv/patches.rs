@@ -62,22 +62,49 @@ pub(super) fn kernel_elements(kernel: [usize; 3]) -> impl Iterator<Item = [usize
     (0..kd).flat_map(move |d| (0..kh).flat_map(move |h| (0..kw).map(move |w| [d, h, w])))
 }
 
+/// A kernel element's outputs along a row that are not on padding, and the input under the first of them.
+struct Seen {
+    outputs: Range<usize>,
+    first: usize,
+}
+
+impl Seen {
+    fn new(g: &Geometry, kw: usize) -> Seen {
+        let outputs = g.inside(2, kw, 0..g.output[2]);
+        let first = g.source(2, outputs.start, kw).unwrap_or(0);
+        Seen { outputs, first }
+    }
+
+    /// Those of some columns, and the input under the first.
+    #[inline(always)]
+    fn within(&self, columns: &Range<usize>, stride: usize) -> (Range<usize>, usize) {
+        let low = self.outputs.start.clamp(columns.start, columns.end);
+        let high = self.outputs.end.clamp(low, columns.end);
+        (low..high, self.first + (low - self.outputs.start.min(low)) * stride)
+    }
+}
+
 /// Fills `columns`, one row per channel and kernel element, one column per output position.
 pub(super) fn gather_patches<T: Real>(g: &Geometry, x: &[T], first: usize, count: usize, columns: &mut [T]) {
+    if g.inputs() == 0 {
+        // All is padding.
+        return columns.fill(T::ZERO);
+    }
     let stride = g.params.stride[2];
     let mut rows = columns.chunks_exact_mut(count);
-    for x in x.chunks_exact(g.inputs().max(1)) {
+    for x in x.chunks_exact(g.inputs()) {
         for ([kd, kh, kw], row) in kernel_elements(g.kernel).zip(&mut rows) {
+            let seen = Seen::new(g, kw);
             g.for_rows(first, count, |at, [d, h], columns| {
                 let row = &mut row[at..][..columns.len()];
                 let (Some(d), Some(h)) = (g.source(0, d, kd), g.source(1, h, kh)) else {
                     return row.fill(T::ZERO);
                 };
-                let inside = g.inside(2, kw, columns.clone());
+                let (inside, w) = seen.within(&columns, stride);
                 let (left, right) = (inside.start - columns.start, inside.end - columns.start);
                 row[..left].fill(T::ZERO);
                 row[right..].fill(T::ZERO);
-                if let (false, Some(w)) = (inside.is_empty(), g.source(2, inside.start, kw)) {
+                if left < right {
                     let x = &x[(d * g.input[1] + h) * g.input[2] + w..];
                     if stride == 1 {
                         row[left..right].copy_from_slice(&x[..right - left]);
@@ -96,10 +123,11 @@ pub(super) fn scatter_patches<T: Real>(g: &Geometry, columns: &[T], first: usize
     let mut rows = columns.chunks_exact(count);
     for x in x.chunks_exact_mut(g.inputs().max(1)) {
         for ([kd, kh, kw], row) in kernel_elements(g.kernel).zip(&mut rows) {
+            let seen = Seen::new(g, kw);
             g.for_rows(first, count, |at, [d, h], columns| {
                 let (Some(d), Some(h)) = (g.source(0, d, kd), g.source(1, h, kh)) else { return };
-                let inside = g.inside(2, kw, columns.clone());
-                if let (false, Some(w)) = (inside.is_empty(), g.source(2, inside.start, kw)) {
+                let (inside, w) = seen.within(&columns, stride);
+                if !inside.is_empty() {
                     let row = &row[at + inside.start - columns.start..][..inside.len()];
                     let x = &mut x[(d * g.input[1] + h) * g.input[2] + w..];
                     // The unit stride apart: it becomes a vector loop.

@@ -3,6 +3,7 @@ use crate::testing::{Random, bits, close, same_on_any_threads, wide};
 use proptest::prelude::*;
 
 mod narrow;
+mod pairs;
 
 /// Calls `f` with the positions of input, weight and output of every multiplication.
 fn products(x: [usize; 5], w: [usize; 5], p: &ConvParams, mut f: impl FnMut(usize, usize, usize)) -> usize {
@@ -195,6 +196,8 @@ fn f32_of_many_weights() {
     check_f32(3, [4, 120, 1, 7, 9], [200, 60, 1, 3, 3], &ConvParams { groups: 2, ..pad(1) });
     check_f32(4, [3, 60, 1, 13, 13], [250, 60, 1, 3, 3], &ConvParams { stride: [1, 2, 2], ..pad(1) });
     check_f32(5, [3, 300, 1, 7, 7], [450, 300, 1, 1, 1], &ConvParams::default());
+    check_f32(8, [2, 40, 1, 14, 14], [72, 20, 1, 1, 1], &ConvParams { groups: 2, ..ConvParams::default() });
+    check_f32(7, [9, 140, 1, 14, 15], [240, 70, 1, 3, 3], &ConvParams { stride: [1, 2, 2], groups: 2, ..pad(1) });
     check_f32(6, [1, 20, 4, 6, 7], [250, 20, 3, 3, 3], &pad(1));
 }
 
@@ -300,6 +303,29 @@ fn zero_strides_and_empty_kernels_have_no_output() {
 }
 
 #[test]
+fn f64_of_several_tasks() {
+    let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], ..ConvParams::default() };
+    // Images that share their sums, groups, channels that are cut, and kernels of one element.
+    let cases = [
+        ([5, 6, 1, 20, 21], [8, 3, 1, 3, 3], ConvParams { groups: 2, ..pad }),
+        ([3, 4, 1, 70, 71], [7, 4, 1, 3, 3], ConvParams { stride: [1, 1, 2], ..pad }),
+        ([2, 60, 1, 5, 6], [130, 60, 1, 3, 3], pad),
+        ([3, 10, 1, 30, 30], [9, 10, 1, 1, 1], ConvParams::default()),
+    ];
+    for (x, w, p) in cases {
+        check(3, x, w, &p);
+        let mut r = Random(4);
+        let out = p.output_size([x[2], x[3], x[4]], [w[2], w[3], w[4]]).unwrap();
+        let (input, grad) = (r.f64s(x.iter().product()), r.f64s(x[0] * w[0] * out.iter().product::<usize>()));
+        same_on_any_threads(|| {
+            let mut dw = vec![0.0; w.iter().product()];
+            conv_weight_grad(&input, x, &grad, w, &p, &mut dw);
+            dw
+        });
+    }
+}
+
+#[test]
 fn threads_do_not_change_a_bit() {
     let pad = ConvParams { padding: [(0, 0), (1, 1), (1, 1)], ..ConvParams::default() };
     let cases = [
@@ -317,6 +343,7 @@ fn threads_do_not_change_a_bit() {
         ([1, 64, 1, 56, 56], [64, 64, 1, 1, 1], ConvParams::default()),
         ([1, 3, 1, 112, 112], [64, 3, 1, 7, 7], ConvParams { stride: [1, 2, 2], ..pad }),
         ([5, 60, 1, 7, 7], [250, 60, 1, 3, 3], pad),
+        ([3, 64, 1, 13, 13], [130, 64, 1, 3, 3], ConvParams { stride: [1, 2, 2], ..pad }),
     ];
     let mut r = Random(9);
     for (x, w, p) in cases {
@@ -346,6 +373,7 @@ fn images_are_handed_on_once_and_final() {
         ([4, 6, 3, 5, 5], [6, 1, 2, 3, 3], ConvParams { groups: 6, ..pad }),
         ([4, 64, 1, 8, 8], [48, 64, 1, 1, 1], ConvParams::default()),
         ([5, 60, 1, 7, 7], [250, 60, 1, 3, 3], pad),
+        ([3, 64, 1, 13, 13], [130, 64, 1, 3, 3], ConvParams { stride: [1, 2, 2], ..pad }),
     ];
     let mut r = Random(10);
     for (x, w, p) in cases {

@@ -73,6 +73,12 @@ impl Plan {
         self.fits() && self.cycles() < self.direct(sums)
     }
 
+    /// Whether this should take less time than direct sums of pairs of `bf16`, of which two count as one.
+    pub fn pays_beside_pairs(&self) -> bool {
+        let half = Plan { inner: self.inner.div_ceil(2), ..*self };
+        self.fits() && self.cycles() < half.direct(self.outer as f64)
+    }
+
     fn fits(&self) -> bool {
         self.pad.0 <= 2 && self.pad.1 <= 2 && self.inner >= 8 && self.outer >= 8 && self.total() > 0
     }

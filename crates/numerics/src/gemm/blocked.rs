@@ -341,6 +341,8 @@ impl<T: Tiled> Blocked<T> {
         let rows = m.div_ceil(blocks).min(128);
         // Threads beyond those get some of the columns each, unless whole rows are handed on.
         let groups = if then.is_some() { 1 } else { 16usize.div_ceil(m.div_ceil(rows)).min(panels.div_ceil(4)) };
+        // Where there is one block of rows, an even number of parts is shared evenly by two.
+        let groups = if m <= rows && groups > 1 { groups.next_multiple_of(2).min(panels) } else { groups };
         let across = panels.div_ceil(groups);
         let groups = panels.div_ceil(across);
         let beyond = self.rest();

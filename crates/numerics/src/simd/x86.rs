@@ -192,9 +192,10 @@ unsafe fn transpose4([a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
     }
 }
 
-/// AVX-512 (F, BW, DQ, VL).
+/// AVX-512 (F, BW, DQ, VL). With `PAIRS` each number of 32 bits that is multiplied is a pair of `bf16`, and `fma` adds both
+/// products of two pairs to a sum in `f32` (AVX512-BF16); all that only moves numbers does not look at what they are.
 #[derive(Clone, Copy)]
-pub(crate) struct Avx512;
+pub(crate) struct Avx512<const PAIRS: bool = false>;
 
 #[inline(always)]
 fn mask16(n: usize) -> __mmask16 {
@@ -203,7 +204,7 @@ fn mask16(n: usize) -> __mmask16 {
 
 // SAFETY of all unsafe blocks below: as for AVX2.
 #[allow(clippy::undocumented_unsafe_blocks)]
-impl Simd for Avx512 {
+impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     type V = __m512;
     type M = __mmask16;
     const LANES: usize = 16;
@@ -263,7 +264,15 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
-        unsafe { _mm512_fmadd_ps(a, b, c) }
+        unsafe {
+            if PAIRS {
+                // Vectors of the same size, of which all bits are allowed.
+                let pairs = |v: __m512| std::mem::transmute::<__m512, __m512bh>(v);
+                _mm512_dpbf16_ps(c, pairs(a), pairs(b))
+            } else {
+                _mm512_fmadd_ps(a, b, c)
+            }
+        }
     }
     #[inline(always)]
     unsafe fn fnma(a: __m512, b: __m512, c: __m512) -> __m512 {

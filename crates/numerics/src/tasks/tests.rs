@@ -65,3 +65,19 @@ fn a_panic_reaches_the_caller_and_the_team_goes_on() {
     }
     every_task_runs_once();
 }
+
+#[test]
+fn what_a_thread_keeps_is_its_own() {
+    let own = Own::default();
+    own.keep(1);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            assert_eq!(own.take(), None);
+            own.keep(2);
+            assert_eq!(own.take(), Some(2));
+        });
+    });
+    // Unless the other thread has the same place.
+    assert!([Some(1), None].contains(&own.take()));
+    assert_eq!(own.take(), None);
+}

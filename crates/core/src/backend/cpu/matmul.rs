@@ -11,7 +11,10 @@ use crate::{
 };
 use gradus_numerics::{
     Activation, Epilogue, Real,
-    conv::{ConvParams, conv_forward, conv_forward_fused, conv_input_grad, conv_weight_grad},
+    conv::{
+        ConvParams, conv_forward, conv_forward_fused, conv_forward_pairs, conv_input_grad, conv_input_grad_pairs,
+        conv_weight_grad, conv_weight_grad_pairs,
+    },
     gemm::{self, BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_fused},
 };
 use half::{bf16, f16};
@@ -125,6 +128,7 @@ pub fn conv(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) ->
         DType::F32 => typed_conv::<f32>(spec, dtype, a, b, c),
         DType::F64 => typed_conv::<f64>(spec, dtype, a, b, c),
         DType::F16 => wide_conv::<f16>(spec, dtype, a, b, c),
+        DType::BF16 if paired_conv(spec, &a, &b, &c) => Ok(()),
         DType::BF16 => wide_conv::<bf16>(spec, dtype, a, b, c),
         d @ (DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64) => {
             Err(Tensor::bug(format!("a convolution of {d} reached the backend")))
@@ -210,6 +214,23 @@ unsafe fn exchange(from: *const u8, to: *mut u8, shape: &[usize], size: usize, t
         let (f, t) = if to_last { (first, last) } else { (last, first) };
         // SAFETY: the caller's promise; both places are inside.
         unsafe { std::ptr::copy_nonoverlapping(from.add(f), to.add(t), size) };
+    }
+}
+
+/// A convolution of bf16 by instructions for it; `false` where there are none, or f32 is faster.
+fn paired_conv(spec: &Conv, a: &Slot<'_>, b: &Slot<'_>, c: &Slot<'_>) -> bool {
+    let (params, input, weight) = geometry(spec);
+    let [na, nb, nc] = spec.operands().map(|s| s.numel());
+    let at = |s: &Slot<'_>| address(s, DType::BF16).cast::<bf16>();
+    // SAFETY: the planner gives contiguous buffers of exactly these shapes, the output memory of its own.
+    let (a, b, out) = unsafe {
+        let read = |s: &Slot<'_>, n: usize| std::slice::from_raw_parts(at(s), n);
+        (read(a, na), read(b, nb), std::slice::from_raw_parts_mut(at(c), nc))
+    };
+    match spec.kind {
+        ConvKind::Forward => conv_forward_pairs(a, input, b, weight, &params, out),
+        ConvKind::InputGrad => conv_input_grad_pairs(a, b, weight, input, &params, out),
+        ConvKind::WeightGrad => conv_weight_grad_pairs(b, input, a, weight, &params, out),
     }
 }
 

@@ -7,7 +7,7 @@ use super::indexed::Place;
 use super::phases::{Phases, part};
 use crate::conv::Problem;
 use crate::scratch;
-use crate::simd::{Isa, Simd, dispatch};
+use crate::simd::{Isa, Simd, dispatch, dispatch_pairs};
 use crate::tasks::{Shared, for_tasks};
 
 /// Numbers of a padded part of an image.
@@ -117,7 +117,7 @@ unsafe fn dots_body<S: Simd>(d: &Dots<'_>) {
         r += n;
     }
 }
-dispatch! {
+dispatch_pairs! {
     /// # Safety
     ///
     /// The gradient's rows, all that `elements` say under them, and the sums are there; nobody else
@@ -181,8 +181,8 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f3
     let mut elements = Places::new(p.patch(p.c));
     phases.elements(&mut elements);
     let elements = &elements[..];
-    // At least 32 tasks where there are as many blocks; their sums are added in order.
-    let parts = 32usize.div_ceil(p.groups).min(blocks.count());
+    // At least 8 tasks where there are as many blocks; their sums are added in order.
+    let parts = 8usize.div_ceil(p.groups).min(blocks.count());
     let some = blocks.count().div_ceil(parts);
     let parts = blocks.count().div_ceil(some);
     let size = p.o * elements.len();

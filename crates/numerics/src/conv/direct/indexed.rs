@@ -6,7 +6,7 @@
 //! So patches are never written down. The right operand has contiguous rows, output channels in
 //! the lanes; elements of the left one are spread over vectors as they are read.
 
-use crate::simd::{Simd, dispatch};
+use crate::simd::{Simd, dispatch_pairs};
 use std::ops::Range;
 
 /// A place in `A`, and the row of `C` (or of `B`) that belongs to it.
@@ -111,7 +111,7 @@ unsafe fn indexed_body<S: Simd>(p: &Indexed<'_>) {
         }
     }
 }
-dispatch! {
+dispatch_pairs! {
     /// Runs a product on this thread. Every element of `C` is one sum over the columns, in order.
     ///
     /// # Safety

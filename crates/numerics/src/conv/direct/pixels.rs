@@ -18,6 +18,9 @@ use std::ops::Range;
 /// Output positions of a block.
 pub(super) const POSITIONS: usize = 192;
 
+/// Fewer windows are gathered.
+const FEWEST: usize = 8;
+
 /// The longest part of a sum that is taken at once: a panel of weights stays in the L2 cache.
 const DEEP: usize = 512;
 
@@ -145,7 +148,10 @@ impl Job<'_> {
         let padded = self.rows.next_multiple_of(isa.lanes()) as f64 / self.rows as f64;
         // The weights are packed, and the outputs transposed.
         let around = 0.25 * self.depth() as f64 / columns as f64 + 1.3;
-        (dense && small && columns >= 48).then(|| padded * 1.03 * self.depth() as f64 / isa.lanes() as f64 + around)
+        // Few columns are gathered faster where a patch is a column as it lies, or where there are many weights to pack for them.
+        let gathered = columns < 48 && g.is_pointwise() || columns < 24 && self.rows > 256;
+        (dense && small && columns >= FEWEST && !gathered)
+            .then(|| padded * 1.03 * self.depth() as f64 / isa.lanes() as f64 + around)
     }
 
     /// Packs some rows of a panel of `n` vectors of a group's weights: one for each element of a

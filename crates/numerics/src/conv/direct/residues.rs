@@ -45,16 +45,21 @@ impl Part {
 pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
     let g = &p.geometry;
     let stride = g.params.stride;
-    // Products that add to the gradient are faster for few outputs: where a residue's few taps cost as much to pack as all
-    // of them, or channels do not fill vectors. Those of one element do not even add.
-    let few = if stride == [1; 3] || w.len() <= 1 << 16 { 48 } else { 256 };
-    if p.n * p.outputs() < if p.c < 32 || g.is_pointwise() { 256 } else { few } {
+    let (outputs, strided) = (p.n * p.outputs(), stride != [1; 3]);
+    // Products that add to the gradient are faster for few outputs, or where channels do not fill vectors.
+    if outputs < if p.c < 32 { 256 } else { 48 } {
         return false;
     }
     // With few channels to write or few columns, packing the weights anew costs more than it saves.
     let few = p.c < 8 && p.groups == 1;
-    if stride != [1; 3] && ((!few && spread::input_grad(isa, p, grad, w, dx)) || woven::input_grad(isa, p, grad, w, dx))
-    {
+    if strided && !few && spread::input_grad(isa, p, grad, w, dx) {
+        return true;
+    }
+    // A residue's few taps cost as much to pack as all of them.
+    if strided && w.len() > 1 << 16 && outputs < 256 {
+        return false;
+    }
+    if strided && woven::input_grad(isa, p, grad, w, dx) {
         return true;
     }
     if few {
@@ -104,6 +109,10 @@ pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32
         let turned = Some(Turned { size: kernel, taps: &offsets });
         let mut job =
             Job { images, groups, channels: p.o, rows: p.c, geometry: &geometry, x: grad, weights: w, turned, sink };
+        if kernel == 1 && job.is_direct(isa) {
+            job.run(isa);
+            continue;
+        }
         if p.n * p.o * p.c > 0 && matches!(job.way(isa), Way::Pixels) {
             job.by_pixels(isa, images * geometry.outputs() * groups * p.c * depth >= 1 << 16);
             continue;

@@ -4,6 +4,8 @@
 use super::frame::{Block, Blocks, Frame, Places, fill};
 use super::grid::{Axis, grid};
 use super::indexed::{Indexed, Place, count_panels, for_panels, for_some_panels, indexed};
+use super::panels::{self, FRAMED, Panelled, Sizes};
+use super::turned::{Turned, pack_kernels};
 use crate::conv::Problem;
 use crate::conv::patches::Geometry;
 use crate::conv::turn::turn;
@@ -17,6 +19,9 @@ const POSITIONS: usize = 192;
 
 /// The longest part of a sum that is taken at once.
 const DEEP: usize = 512;
+
+/// More weights of a group than that are taken panel by panel.
+const MANY: usize = 1 << 16;
 
 /// The most kinds of rows or columns that are told apart.
 const KINDS: usize = 16;
@@ -109,6 +114,13 @@ impl Job<'_> {
             Blocks::of_rows(p.n, self.grid.output, wanted.div_ceil(wide))
         };
         let part = p.o.div_ceil(depth.div_ceil(DEEP));
+        let step = p.groups * p.o * p.outputs();
+        let work = p.n * p.groups * p.o * p.outputs() * p.c * kernel;
+        if w.len() / p.groups > MANY
+            && let Some(done) = self.by_panels(isa, &blocks, part, (grad, w, dx), work >= 1 << 16)
+        {
+            return done;
+        }
         let frame = Frame::new(&self.grid, &blocks, part);
         let Some(classes) = Classes::new(self, &frame, part) else { return false };
         // Weights with the input channels in the lanes: a row for each output channel and element.
@@ -130,14 +142,12 @@ impl Job<'_> {
         let count = p.groups * blocks.count();
         let some = panels.div_ceil(8usize.div_ceil(count).min(panels));
         let parts = panels.div_ceil(some);
-        let step = p.groups * p.o * p.outputs();
-        let work = p.n * p.groups * p.o * p.outputs() * p.c * kernel;
         for_tasks(count * parts, work >= 1 << 16, |t| {
             let (t, mine) = (t / parts, t % parts * some..(t % parts + 1) * some);
             let (group, block) = (t % p.groups, blocks.get(t / p.groups));
             let rows = self.rows.positions(block.rows.clone());
             let positions = rows.len() * self.columns.input;
-            let (windows, ends) = classes.windows(&frame, &block, rows.clone(), self.columns.input);
+            let windows = classes.windows(&frame, &block, rows.clone(), self.columns.input);
             let mut framed = scratch::take(frame.len());
             let mut sums = scratch::take(block.images.len() * positions * row);
             let mut done = 0..0;
@@ -151,33 +161,141 @@ impl Job<'_> {
                     fill(isa, &frame, &block, grad, step, from..end, framed.as_mut_ptr());
                     done = for_some_panels(vectors, mine.clone(), |vector, n| {
                         let b = packed.ptr().add((group * row + vector * lanes) * depth + first * kernel * n * lanes);
-                        let (mut window, mut element) = (0, 0);
-                        for (end, windows_end) in classes.ends.iter().zip(ends.iter()) {
-                            let rows = &windows[window..windows_end.at as usize];
-                            let elements = &classes.elements[element..end.row as usize];
-                            (window, element) = (windows_end.at as usize, end.row as usize);
-                            let columns = &elements[..elements.len() / part * channels.len()];
-                            let c = sums.as_mut_ptr().add(vector * lanes);
-                            let (a, add) = (framed.as_ptr(), first > 0);
-                            let (b_row, c_row) = (n * lanes, row);
-                            indexed(isa, &Indexed { a, rows, columns, b, b_row, c, c_row, vectors: n, add });
-                        }
+                        let c = (sums.as_mut_ptr().add(vector * lanes), row);
+                        classes.multiply(isa, &windows, framed.as_ptr(), (b, n), c, channels.len(), first > 0);
                     });
                 }
             }
             let done = done.start * lanes..p.c.min(done.end * lanes);
-            for (i, image) in block.images.clone().enumerate() {
-                let plane = (image * p.groups + group) * p.c + done.start;
-                // SAFETY: tasks write different rows or channels of the images.
-                unsafe {
-                    let from = sums.as_ptr().add(i * positions * row + done.start);
-                    let to = dx.ptr().add(plane * p.geometry.inputs() + rows.start * self.columns.input);
-                    turn(isa, positions, done.len(), from, row, to, p.geometry.inputs());
-                }
-            }
+            // SAFETY: tasks write different rows or channels of the images.
+            unsafe { self.write(isa, group, &block, done.clone(), sums.as_ptr().add(done.start), row, dx) };
         });
         true
     }
+
+    /// Many weights, panel by panel; `None` where frames would be too large, and whether it could be done otherwise.
+    fn by_panels(
+        &self,
+        isa: Isa,
+        blocks: &Blocks,
+        part: usize,
+        (grad, w, dx): (&[f32], &[f32], &Shared<f32>),
+        parallel: bool,
+    ) -> Option<bool> {
+        let p = self.p;
+        let kernel = self.rows.kernel * self.columns.kernel;
+        let frame = Frame::new(&self.grid, blocks, p.o);
+        if p.groups * blocks.count() * frame.len() > FRAMED {
+            return None;
+        }
+        let Some(classes) = Classes::new(self, &frame, part) else { return Some(false) };
+        let high = (0..blocks.count()).map(|b| self.rows.positions(blocks.get(b).rows).len()).max().unwrap_or(0);
+        let sizes = Sizes {
+            groups: p.groups,
+            blocks: blocks.count(),
+            windows: blocks.size[0] * high * self.columns.input,
+            rows: p.c,
+            channels: p.o,
+            part,
+            kernel,
+            frame: frame.len(),
+            channel: frame.channel,
+        };
+        let taps: Vec<usize> = (0..kernel).collect();
+        let turned = Turned { size: kernel, taps: &taps };
+        panels::run(isa, parallel, &sizes, &Spread { job: self, blocks, frame, classes, turned, grad, w, dx });
+        Some(true)
+    }
+
+    /// Transposes the sums of some channels of a block's positions and writes them to their places.
+    ///
+    /// # Safety
+    ///
+    /// `sums` has a number for each of the channels in each of its rows, one for each position; nobody else writes there.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn write(
+        &self,
+        isa: Isa,
+        group: usize,
+        block: &Block,
+        channels: Range<usize>,
+        sums: *const f32,
+        row: usize,
+        dx: &Shared<f32>,
+    ) {
+        let (p, rows) = (self.p, self.rows.positions(block.rows.clone()));
+        let (inputs, positions) = (p.geometry.inputs(), rows.len() * self.columns.input);
+        for (i, image) in block.images.clone().enumerate() {
+            let plane = (image * p.groups + group) * p.c + channels.start;
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = dx.ptr().add(plane * inputs + rows.start * self.columns.input);
+                turn(isa, positions, channels.len(), sums.add(i * positions * row), row, to, inputs);
+            }
+        }
+    }
+}
+
+/// A [`Job`] over panels of weights.
+struct Spread<'a> {
+    job: &'a Job<'a>,
+    blocks: &'a Blocks,
+    frame: Frame<'a>,
+    classes: Classes,
+    turned: Turned<'a>,
+    grad: &'a [f32],
+    w: &'a [f32],
+    dx: &'a Shared<f32>,
+}
+
+impl Panelled for Spread<'_> {
+    type Windows = Windows;
+
+    fn windows(&self, block: usize) -> Windows {
+        let block = self.blocks.get(block);
+        let rows = self.job.rows.positions(block.rows.clone());
+        self.classes.windows(&self.frame, &block, rows, self.job.columns.input)
+    }
+
+    unsafe fn fill(&self, isa: Isa, group: usize, block: usize, to: *mut f32) {
+        let p = self.job.p;
+        let (step, from) = (p.groups * p.o * p.outputs(), group * p.o);
+        // SAFETY: the caller's promise.
+        unsafe { fill(isa, &self.frame, &self.blocks.get(block), self.grad, step, from..from + p.o, to) }
+    }
+
+    unsafe fn pack(&self, isa: Isa, group: usize, (vector, n): (usize, usize), channels: Range<usize>, to: *mut f32) {
+        let (p, size, from) = (self.job.p, self.turned.size, vector * isa.lanes());
+        let (rows, row) = ((p.c - from).min(n * isa.lanes()), n * isa.lanes());
+        let data = &self.w[((group * p.o + channels.start) * p.c + from) * size..];
+        // SAFETY: the caller's promise.
+        unsafe { pack_kernels(isa, data, (rows, channels.len(), p.c * size), self.turned, (to, row)) }
+    }
+
+    unsafe fn multiply(
+        &self,
+        isa: Isa,
+        windows: &Windows,
+        a: *const f32,
+        b: (*const f32, usize),
+        c: (*mut f32, usize),
+        channels: usize,
+        add: bool,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.classes.multiply(isa, windows, a, b, c, channels, add) }
+    }
+
+    unsafe fn finish(&self, isa: Isa, group: usize, block: usize, rows: Range<usize>, sums: *const f32, row: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.job.write(isa, group, &self.blocks.get(block), rows, sums, row, self.dx) }
+    }
+}
+
+/// The windows of a block's positions, class by class, and where each class ends.
+struct Windows {
+    places: Places,
+    ends: Places,
 }
 
 /// Positions by what they see, and the elements they see.
@@ -187,6 +305,8 @@ struct Classes {
     /// Those of each kind of rows, and in it of columns; and where they end.
     elements: Places,
     ends: Places,
+    /// Channels whose elements there are.
+    channels: usize,
 }
 
 // SAFETY: read only, once made.
@@ -214,11 +334,40 @@ impl Classes {
                 ends.push(0, elements.len());
             }
         }
-        Some(Classes { high, wide, elements, ends })
+        Some(Classes { high, wide, elements, ends, channels })
     }
 
-    /// The windows of a block's rows, class by class, and where each class ends.
-    fn windows(&self, frame: &Frame<'_>, block: &Block, rows: Range<usize>, width: usize) -> (Places, Places) {
+    /// The sums of a block's windows over `channels` channels, for a panel `b` of weights: rows of `c`.
+    ///
+    /// # Safety
+    ///
+    /// `a` is a frame of that block, `b` has a row of that many vectors for each element of the channels, and `c` has one
+    /// for each window, used by nobody else.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn multiply(
+        &self,
+        isa: Isa,
+        windows: &Windows,
+        a: *const f32,
+        (b, vectors): (*const f32, usize),
+        (c, c_row): (*mut f32, usize),
+        channels: usize,
+        add: bool,
+    ) {
+        let (mut window, mut element) = (0, 0);
+        for (end, windows_end) in self.ends.iter().zip(windows.ends.iter()) {
+            let rows = &windows.places[window..windows_end.at as usize];
+            let elements = &self.elements[element..end.row as usize];
+            (window, element) = (windows_end.at as usize, end.row as usize);
+            let columns = &elements[..elements.len() / self.channels * channels];
+            let p = Indexed { a, rows, columns, b, b_row: vectors * isa.lanes(), c, c_row, vectors, add };
+            // SAFETY: the caller's promise.
+            unsafe { indexed(isa, &p) };
+        }
+    }
+
+    /// The windows of a block's rows.
+    fn windows(&self, frame: &Frame<'_>, block: &Block, rows: Range<usize>, width: usize) -> Windows {
         let mut windows = Places::new(block.images.len() * rows.len() * width);
         let mut ends = Places::new(self.ends.len());
         for (_, ys) in self.high.iter() {
@@ -233,6 +382,6 @@ impl Classes {
                 ends.push(windows.len(), 0);
             }
         }
-        (windows, ends)
+        Windows { places: windows, ends }
     }
 }

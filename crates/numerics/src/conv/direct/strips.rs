@@ -2,7 +2,7 @@
 //! meet a few vectors of positions, whose inputs are read where they lie.
 
 use super::indexed::Place;
-use crate::simd::{Simd, dispatch};
+use crate::simd::{Simd, dispatch_pairs};
 
 /// Output channels over vectors of positions.
 #[derive(Clone, Copy)]
@@ -110,7 +110,7 @@ unsafe fn strip_body<S: Simd>(s: &Strip<'_>) {
         r += n;
     }
 }
-dispatch! {
+dispatch_pairs! {
     /// Every output is one sum over the elements, in order.
     ///
     /// # Safety

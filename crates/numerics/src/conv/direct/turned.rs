@@ -6,6 +6,7 @@
 
 use super::Job;
 use crate::conv::turn::turn_body;
+use crate::gemm::{Panel, pack_panel};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use std::ops::Range;
@@ -57,6 +58,24 @@ unsafe fn pack_body<S: Simd>(k: &Kernels<'_>, room: &mut [f32], to: *mut f32, ro
 }
 dispatch!(unsafe fn pack = pack_body(k: &Kernels<'_>, room: &mut [f32], to: *mut f32, row: usize));
 
+/// Packs all elements of `rows` kernels of `size` side by side, of each of `channels` channels, which are `step` numbers
+/// apart: one row of `row` numbers for each element of each channel.
+///
+/// # Safety
+///
+/// There is room at `to` for rows of whole vectors, used by nobody else.
+pub(super) unsafe fn pack_kernels(
+    isa: Isa,
+    data: &[f32],
+    (rows, channels, step): (usize, usize, usize),
+    turned: Turned<'_>,
+    (to, row): (*mut f32, usize),
+) {
+    let mut room = scratch::take(turned.size.max(isa.lanes()) * isa.lanes());
+    // SAFETY: the caller's promise.
+    unsafe { pack(isa, &Kernels { data, rows, channels, step, turned }, &mut room, to, row) }
+}
+
 impl Job<'_> {
     /// Packs the elements `elements` (whole channels) of the rows `rows`: one row of `row` numbers for each element.
     ///
@@ -75,9 +94,16 @@ impl Job<'_> {
         let first = elements.start / turned.taps.len();
         let at = ((group * self.channels + first) * self.rows + rows.start) * turned.size;
         let (rows, channels) = (rows.len(), elements.len() / turned.taps.len());
-        let kernels = Kernels { data: &self.weights[at..], rows, channels, step: self.rows * turned.size, turned };
-        let mut room = scratch::take(turned.size.max(isa.lanes()) * isa.lanes());
+        let step = self.rows * turned.size;
+        if turned.size == 1 {
+            // Rows as they lie.
+            let from = &self.weights[at..];
+            assert!(from.len() >= (channels - 1) * step + rows, "kernels inside the weights");
+            let panel = Panel { depth: channels, columns: rows, b: from.as_ptr(), steps: (step, 1) };
+            // SAFETY: the panel is inside the weights; the rest is the caller's promise.
+            return unsafe { pack_panel(isa, &panel, to, row) };
+        }
         // SAFETY: the caller's promise.
-        unsafe { pack(isa, &kernels, &mut room, to, row) }
+        unsafe { pack_kernels(isa, &self.weights[at..], (rows, channels, step), turned, (to, row)) }
     }
 }

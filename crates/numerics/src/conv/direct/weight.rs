@@ -11,11 +11,17 @@ use crate::conv::turn::turn;
 use crate::micro::{Product, product};
 use crate::scratch;
 use crate::simd::Isa;
-use crate::tasks::{Shared, for_tasks};
+use crate::tasks::{Own, Shared, for_tasks};
 use std::ops::Range;
 
-/// Numbers of transposed gradient that are kept at once.
-const KEPT: usize = 1 << 21;
+/// Numbers of transposed gradient that a thread keeps at once.
+const KEPT: usize = 1 << 19;
+
+/// Parts of the sums where threads share positions: all but the first are written by one thread and read by another.
+const PARTS: usize = 8;
+
+/// Sums that are added up by a task.
+const TOTAL: usize = 1 << 12;
 
 /// The gradient for the weights.
 pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) {
@@ -77,7 +83,7 @@ impl<'a> Job<'a> {
 
     /// Images that are taken together so that their gradients' transposes are about `kept` numbers.
     fn images(&self, kept: usize) -> usize {
-        (kept / (self.positions * self.row * self.p.groups).max(1)).clamp(1, self.p.n.max(1))
+        (kept / (self.positions * self.row).max(1)).clamp(1, self.p.n.max(1))
     }
 
     /// Some positions of the gradient of an image's group, transposed.
@@ -139,37 +145,43 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Threads take channels; each goes through all images in order.
+    /// Threads take channels; each goes through all images in order. The transposed gradients of some images at a time are
+    /// each thread's own: to read them out of another core's cache takes longer than to transpose them once more.
     fn by_channels(&self, isa: Isa, sums: &Shared<f32>) {
         let p = self.p;
         let together = self.images(KEPT);
         let size = self.positions * self.row;
-        let mut g = scratch::take(together * p.groups * size);
-        let g = Shared::new(&mut g);
         // At least 8 tasks, of whole tiles of the kernel where there are many channels.
         let part = (256 / self.kernel).clamp(1, p.c.div_ceil(8).max(1));
         let parts = p.c.div_ceil(part);
         let blocks = Blocks::new(p, part);
         for first in (0..p.n).step_by(together) {
             let images = together.min(p.n - first);
-            for_tasks(images * p.groups, self.parallel(), |t| {
-                // SAFETY: tasks fill different parts of the buffer.
-                unsafe {
-                    self.transpose(isa, first + t / p.groups, t % p.groups, 0..self.positions, g.ptr().add(t * size))
-                }
-            });
+            let own = Own::default();
             for_tasks(p.groups * parts, self.parallel(), |t| {
                 let (group, from) = (t / parts, t % parts * part);
                 let channels = from..p.c.min(from + part);
+                let (kept, g) = own.take().filter(|(kept, _)| *kept == group).unwrap_or_else(|| {
+                    let mut g = scratch::take(images * size);
+                    for i in 0..images {
+                        // SAFETY: the buffer has a part for each image.
+                        unsafe {
+                            let to = g.as_mut_ptr().add(i * size);
+                            self.transpose(isa, first + i, group, 0..self.positions, to);
+                        }
+                    }
+                    (group, g)
+                });
                 // SAFETY: tasks add to the sums of different channels.
                 unsafe {
                     let sums = sums.ptr().add((group * self.depth + from * self.kernel) * self.row);
                     for (i, b) in (0..images).flat_map(|i| (0..blocks.count).map(move |b| (i, b))) {
                         let block = blocks.get(b);
-                        let g = g.ptr().add((i * p.groups + group) * size + block.positions().start * self.row);
+                        let g = g.as_ptr().add(i * size + block.positions().start * self.row);
                         self.add(isa, first + i, group, channels.clone(), &block, g, sums, first + i + b > 0);
                     }
                 }
+                own.keep((kept, g));
             });
         }
     }
@@ -179,8 +191,8 @@ impl<'a> Job<'a> {
         let p = self.p;
         let blocks = Blocks::new(p, p.c);
         let count = p.n * blocks.count;
-        // At most 32 tasks, or as many as groups, whatever the number of threads.
-        let together = count.div_ceil(32usize.div_ceil(p.groups)).max(1);
+        // At most that many tasks, or as many as groups, whatever the number of threads.
+        let together = count.div_ceil(PARTS.div_ceil(p.groups)).max(1);
         let parts = count.div_ceil(together);
         let size = self.depth * self.row;
         // The first part's are the sums themselves.
@@ -202,13 +214,16 @@ impl<'a> Job<'a> {
                 }
             }
         });
-        for_tasks(p.groups, self.parallel(), |group| {
-            // SAFETY: the buffers have these sizes, and tasks take different groups.
+        let cuts = size.div_ceil(TOTAL);
+        for_tasks(p.groups * cuts, self.parallel() && parts > 1, |t| {
+            let (group, from) = (t / cuts, t % cuts * TOTAL);
+            let n = TOTAL.min(size - from);
+            // SAFETY: the buffers have these sizes, and tasks take different sums.
             unsafe {
-                let total = std::slice::from_raw_parts_mut(sums.ptr().add(group * size), size);
+                let total = std::slice::from_raw_parts_mut(sums.ptr().add(group * size + from), n);
                 for part in 1..parts {
-                    let from = partial.ptr().add(((part - 1) * p.groups + group) * size);
-                    let part = std::slice::from_raw_parts(from, size);
+                    let from = partial.ptr().add(((part - 1) * p.groups + group) * size + from);
+                    let part = std::slice::from_raw_parts(from, n);
                     total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
                 }
             }

@@ -49,7 +49,7 @@ unsafe fn turn_rows(a: Numbers, rows: usize, pairs: usize, step: usize, to: *mut
         unsafe {
             let from = a.from(0, 2 * p);
             if rows == 16 && n == 16 && a.rs > 0 && a.rs % 2 == 0 {
-                Avx512::transpose(from.at.cast(), a.rs as usize / 2, to.add(p * step).cast(), step);
+                <Avx512>::transpose(from.at.cast(), a.rs as usize / 2, to.add(p * step).cast(), step);
                 continue;
             }
             let mut block = [[0u32; 16]; 32];
@@ -59,7 +59,7 @@ unsafe fn turn_rows(a: Numbers, rows: usize, pairs: usize, step: usize, to: *mut
                 let numbers = _mm512_maskz_loadu_epi32(mask, from.from(r, 0).at.cast());
                 _mm512_storeu_si512(line.as_mut_ptr().cast(), numbers);
             }
-            Avx512::transpose(straight.as_ptr().cast(), 16, turned.as_mut_ptr().cast(), 16);
+            <Avx512>::transpose(straight.as_ptr().cast(), 16, turned.as_mut_ptr().cast(), 16);
             for (i, line) in turned.iter().enumerate().take(n) {
                 _mm512_storeu_si512(to.add((p + i) * step).cast(), _mm512_loadu_si512(line.as_ptr().cast()));
             }
