@@ -26,10 +26,13 @@
 //! | [`linalg`] | factorizations and solvers on batches of matrices |
 //! | [`tasks`] | loops over threads that wait awake |
 //! | [`transpose`] | copies that exchange axes |
+//! | [`copy`] | lines of bytes |
+//! | [`weave`] | arrays whose elements alternate |
 
 pub mod attention;
 pub mod border;
 pub mod conv;
+pub mod copy;
 mod element;
 mod epilogue;
 pub mod gemm;
@@ -51,6 +54,7 @@ pub mod sort;
 pub mod tasks;
 pub mod transpose;
 pub mod unique;
+pub mod weave;
 
 pub use element::{Num, Order, Real};
 pub use epilogue::{Activation, Epilogue, Then};
