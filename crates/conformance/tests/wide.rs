@@ -422,7 +422,7 @@ fn divisions_of_small_integers() -> Result<()> {
     for dtype in [DType::U8, DType::I8, DType::I16, DType::I32, DType::I64] {
         compare(&format!("divided {dtype}"), |d| {
             let (x, y) = (tensor(&[701, 103], 1, true, dtype, d)?, tensor(&[701, 103], 2, false, dtype, d)?);
-            let y = y.eq(0)?.where_(&y.ones_like(), &y)?;
+            let y = y.eq(0)?.where_(y.ones_like(), &y)?;
             Ok(vec![x.floor_divide(&y)?, x.remainder(&y)?, x.fmod(&y)?, x.remainder(7)?, (&x + 3).floor_divide(&y)?])
         })?;
     }
