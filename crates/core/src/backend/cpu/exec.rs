@@ -10,7 +10,7 @@ use super::{
     transfer,
 };
 use crate::{Result, Scalar, op::block::Isa};
-use gradus_numerics::tasks::for_tasks;
+use gradus_numerics::tasks::for_ranges;
 use smallvec::SmallVec;
 use std::{cell::RefCell, sync::OnceLock};
 
@@ -77,7 +77,7 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
 /// Tasks `0..count` on all threads, up to the first that fails on each.
 pub fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
     let failed = OnceLock::new();
-    for_tasks(count, true, |i| {
+    for_ranges(count, |i| {
         if failed.get().is_none()
             && let Err(e) = task(i)
         {

@@ -10,7 +10,7 @@ use crate::{
     backend::{Executable, Slot},
     kernel::{InstKind, Kernel, Source, collapse},
 };
-use gradus_numerics::{copy::copy_line, tasks::for_tasks, weave::weave};
+use gradus_numerics::{copy::copy_line, tasks::for_ranges, weave::weave};
 use smallvec::SmallVec;
 use std::any::Any;
 
@@ -147,7 +147,7 @@ impl Lines {
         let cuts: usize = self.parts.iter().map(|p| p.cuts).sum();
         let (parallel, items) = (rows * bytes >= PARALLEL, rows * cuts);
         let pieces = if parallel { items.min(4 * rayon::current_num_threads()) } else { 1 };
-        for_tasks(pieces, parallel, |i| {
+        for_ranges(pieces, |i| {
             let (from, to) = (i * items / pieces, (i + 1) * items / pieces);
             for row in from / cuts..to.div_ceil(cuts) {
                 let here = from.max(row * cuts) - row * cuts..(to - row * cuts).min(cuts);
@@ -192,7 +192,7 @@ unsafe fn weave_all<T: Copy>(n: usize, bases: exec::Bases<'_>) {
     let parts = bases.0.len() / 2;
     let parallel = n * parts * size_of::<T>() >= PARALLEL;
     let pieces = if parallel { n.min(4 * rayon::current_num_threads()) } else { 1 };
-    for_tasks(pieces, parallel, |i| {
+    for_ranges(pieces, |i| {
         let all = bases; // the whole struct, which may be shared
         let (from, to) = (i * n / pieces, (i + 1) * n / pieces);
         // SAFETY: by the caller's promise; the first part's result begins where that of all does, and tasks have elements of
