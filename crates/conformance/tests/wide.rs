@@ -430,3 +430,50 @@ fn every_number_of_sixteen_bits_as_an_integer() -> Result<()> {
     }
     Ok(())
 }
+
+/// Joined and repeated tensors, large enough for threads: parts go line by line, element by element, or as kernels of their own.
+#[test]
+fn joins_and_repeats() -> Result<()> {
+    for dtype in DTYPES {
+        compare(&format!("joined and repeated {dtype}"), |d| {
+            let (x, y) = (tensor(&[301, 203], 1, true, dtype, d)?, tensor(&[301, 203], 2, true, dtype, d)?);
+            let (thin, z) = (tensor(&[301, 7], 3, true, dtype, d)?, tensor(&[5, 37, 29, 31], 4, true, dtype, d)?);
+            let (long, cut) = (tensor(&[3, 40_001], 5, true, dtype, d)?, x.narrow(1, 3, 50)?);
+            let mut out = vec![
+                Tensor::cat(&[&x, &thin, &y], 1)?,
+                Tensor::cat(&[&x, &cut, &cut], 1)?,
+                Tensor::cat(&[&cut, &x.t()?.narrow(0, 0, 50)?.t()?], 1)?,
+                Tensor::cat(&[&cut, &cut], 0)?,
+                Tensor::cat(&[&long, &long.narrow(1, 0, 17)?, &long], 1)?,
+                Tensor::cat(&[&z.narrow(3, 1, 20)?, &z, &z.narrow(3, 0, 3)?], 3)?,
+                Tensor::cat(&[&z.narrow(2, 1, 20)?, &z], 2)?,
+                x.roll([7], [1])?,
+                z.roll([3, -2], [1, 3])?,
+                x.repeat([2, 3])?,
+                z.repeat([1, 1, 2, 1])?,
+                x.unsqueeze(1)?.expand([301, 3, 203])?.contiguous(),
+                z.permute([0, 2, 1, 3])?.contiguous(),
+            ];
+            for dim in 0..3 {
+                out.push(Tensor::stack(&[&x, &y], dim)?);
+                out.push(Tensor::stack(&[&x, &y, &x], dim)?);
+                out.push(Tensor::stack(&[&x, &y, &x, &y, &y], dim)?);
+            }
+            Ok(out)
+        })?;
+    }
+    Ok(())
+}
+
+/// Divisions of small integers, which go by floats.
+#[test]
+fn divisions_of_small_integers() -> Result<()> {
+    for dtype in [DType::U8, DType::I8, DType::I16, DType::I32, DType::I64] {
+        compare(&format!("divided {dtype}"), |d| {
+            let (x, y) = (tensor(&[701, 103], 1, true, dtype, d)?, tensor(&[701, 103], 2, false, dtype, d)?);
+            let y = y.eq(0)?.where_(y.ones_like(), &y)?;
+            Ok(vec![x.floor_divide(&y)?, x.remainder(&y)?, x.fmod(&y)?, x.remainder(7)?, (&x + 3).floor_divide(&y)?])
+        })?;
+    }
+    Ok(())
+}

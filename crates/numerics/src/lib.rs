@@ -27,10 +27,13 @@
 //! | [`tasks`] | loops over threads that wait awake |
 //! | [`strided`] | elements of any layout, in order |
 //! | [`transpose`] | copies that exchange axes |
+//! | [`copy`] | lines of bytes |
+//! | [`weave`] | arrays whose elements alternate |
 
 pub mod attention;
 pub mod border;
 pub mod conv;
+pub mod copy;
 mod element;
 mod epilogue;
 pub mod gemm;
@@ -53,6 +56,7 @@ pub mod strided;
 pub mod tasks;
 pub mod transpose;
 pub mod unique;
+pub mod weave;
 
 pub use element::{Num, Order, Real};
 pub use epilogue::{Activation, Epilogue, Then};

@@ -58,14 +58,27 @@ impl std::error::Error for IndexError {}
 /// Whether all of some indices are positions along an axis of length `size`.
 #[inline]
 fn inside(index: &[i64], size: usize, negative: Negative) -> bool {
+    #[inline(always)]
+    fn all(index: &[i64], shift: i64, last: i64) -> bool {
+        // The sign of what is below zero or above the last one: no comparison that every CPU's vectors would need.
+        let outside = index.iter().fold(0, |outside, i| {
+            let i = i.wrapping_add(shift);
+            outside | i | last.wrapping_sub(i)
+        });
+        outside >= 0
+    }
     let shift = if negative == Negative::Wrap { size as i64 } else { 0 };
     let last = size as i64 + shift - 1;
-    // The sign of what is below zero or above the last one: no comparison that every CPU's vectors would need.
-    let outside = index.iter().fold(0, |outside, i| {
-        let i = i.wrapping_add(shift);
-        outside | i | last.wrapping_sub(i)
-    });
-    outside >= 0
+    #[cfg(target_arch = "x86_64")]
+    if index.len() >= 64 && crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide(index: &[i64], shift: i64, last: i64) -> bool {
+            all(index, shift, last)
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(index, shift, last) };
+    }
+    all(index, shift, last)
 }
 
 /// Whether they are all the same.
@@ -191,7 +204,11 @@ impl Line {
             }
         } else if step == 1 && along == 0 && axis == 1 {
             let src = &src[from..from + index.len()];
-            index.iter().zip(src).for_each(|(&i, &s)| update(self.to + resolve(i, self.size) as isize, s));
+            if self.negative == Negative::Reject {
+                index.iter().zip(src).for_each(|(&i, &s)| update(self.to + i as isize, s));
+            } else {
+                index.iter().zip(src).for_each(|(&i, &s)| update(self.to + resolve(i, self.size) as isize, s));
+            }
         } else if step == 1 {
             let src = &src[from..from + index.len()];
             for ((&i, &s), j) in index.iter().zip(src).zip(0..) {

@@ -86,14 +86,33 @@ pub fn for_tasks(count: usize, parallel: bool, task: impl Fn(usize) + Sync + Sen
     if threads == 1 {
         (0..count).for_each(task);
     } else {
-        shared_out(threads, count, &task);
+        shared_out(threads, count, false, &task);
+    }
+}
+
+/// The same on all threads, for tasks that go through ranges of memory in order, a range each: every second time threads
+/// take theirs from the last one on. (Sums of two tensors of 1.4 MB take 0.0238 ms instead of 0.0252.)
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// let sum = AtomicUsize::new(0);
+/// gradus_numerics::tasks::for_ranges(10, |i| {
+///     sum.fetch_add(i, Ordering::Relaxed);
+/// });
+/// assert_eq!(sum.into_inner(), 45);
+/// ```
+pub fn for_ranges(count: usize, task: impl Fn(usize) + Sync + Send) {
+    if count < 2 || team::inside() || rayon::current_num_threads() == 1 {
+        (0..count).for_each(task);
+    } else {
+        shared_out(rayon::current_num_threads(), count, true, &task);
     }
 }
 
 /// The same on several threads. It does not depend on what a task is, so that it is compiled once: a third of the
 /// core's code was rayon's, once a loop.
-fn shared_out(threads: usize, count: usize, task: &(dyn Fn(usize) + Sync)) {
-    if !team::run(threads, count, task) {
+fn shared_out(threads: usize, count: usize, turns: bool, task: &(dyn Fn(usize) + Sync)) {
+    if !team::run(threads, count, turns, task) {
         // Another thread's work is under way.
         (0..count).into_par_iter().with_max_len(1).for_each(task);
     }

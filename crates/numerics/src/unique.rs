@@ -184,23 +184,28 @@ pub fn bincount(x: &[i64], min_len: usize) -> Result<Vec<i64>, usize> {
     Ok(out)
 }
 
+/// Counters of each value that take turns: an element need not wait for its equal before it.
+const TURNS: usize = 4;
+/// Elements that are counted together, at least.
+const COUNTED: usize = 1 << 12;
+
 /// Counts how often each position of `out`, which starts with zeros, occurs. Others must not.
 pub fn count_into(x: &[i64], out: &mut [i64]) {
-    let pieces = 8;
-    if x.len() < PARALLEL_WORK || out.len() > x.len() / 16 {
+    let (n, pieces) = (out.len(), (x.len() / COUNTED).clamp(1, 8));
+    if n == 0 || TURNS * pieces * n > x.len() / 4 {
         return x.iter().for_each(|&x| out[x as usize] += 1);
     }
-    // Counts of pieces, each with two of every counter: an element need not wait for its equal before it.
-    let (n, piece) = (out.len(), x.len().div_ceil(pieces));
-    let mut counts = vec![0u32; 2 * pieces * n];
-    for_chunks(&mut counts, 2 * n, 1, true, |(c, counts)| {
-        let (even, odd) = counts.split_at_mut(n);
-        let (pairs, rest) = x[(c * piece).min(x.len())..((c + 1) * piece).min(x.len())].as_chunks::<2>();
-        for pair in pairs {
-            even[pair[0] as usize] += 1;
-            odd[pair[1] as usize] += 1;
+    let piece = x.len().div_ceil(pieces);
+    let mut counts = vec![0u32; TURNS * pieces * n];
+    for_chunks(&mut counts, TURNS * n, 1, pieces > 1, |(c, counts)| {
+        let mut turns = counts.chunks_exact_mut(n);
+        let mut turns: [&mut [u32]; TURNS] = std::array::from_fn(|_| turns.next().unwrap_or_default());
+        let some = &x[(c * piece).min(x.len())..((c + 1) * piece).min(x.len())];
+        let (groups, rest) = some.as_chunks::<TURNS>();
+        for group in groups {
+            turns.iter_mut().zip(group).for_each(|(counts, &x)| counts[x as usize] += 1);
         }
-        rest.iter().for_each(|&x| even[x as usize] += 1);
+        rest.iter().for_each(|&x| turns[0][x as usize] += 1);
     });
     for counts in counts.chunks_exact(n) {
         out.iter_mut().zip(counts).for_each(|(o, c)| *o += i64::from(*c));
@@ -216,9 +221,27 @@ pub fn extent(x: &[i64]) -> (i64, i64) {
     for_tasks(x.len().div_ceil(part), x.len() >= PARALLEL_WORK, |t| {
         let some = &x[t * part..x.len().min((t + 1) * part)];
         // SAFETY: there are at most eight parts, and each writes its own.
-        unsafe { *shared.ptr().add(t) = some.iter().fold((first, first), |(a, b), &x| (a.min(x), b.max(x))) };
+        unsafe { *shared.ptr().add(t) = extent_of(some, first) };
     });
     found.iter().fold((first, first), |(a, b), x| (a.min(x.0), b.max(x.1)))
+}
+
+/// The least and the greatest of some integers and one more.
+fn extent_of(x: &[i64], one: i64) -> (i64, i64) {
+    #[inline(always)]
+    fn all(x: &[i64], one: i64) -> (i64, i64) {
+        x.iter().fold((one, one), |(a, b), &x| (a.min(x), b.max(x)))
+    }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide(x: &[i64], one: i64) -> (i64, i64) {
+            all(x, one)
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(x, one) };
+    }
+    all(x, one)
 }
 
 /// As [`bincount`], adding up the element's weight instead of one.

@@ -132,6 +132,12 @@ pub trait Backend: Send + Sync {
         let _ = kernels;
         Ok(None)
     }
+    /// Makes copies that together fill one tensor, each from its first buffer to its second, ready to run as one launch by
+    /// [`Backend::launch_many`]; `None` sends them one after the other.
+    fn compile_join(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {
+        let _ = kernels;
+        Ok(None)
+    }
     /// Runs what [`Backend::compile_many`] made: the slots and the parameters of all kernels in turn.
     fn launch_many(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
         let _ = (exe, args, params);

@@ -66,12 +66,13 @@ pub fn turned(k: &Kernel) -> Option<Kernel> {
 const ENOUGH: usize = 8;
 
 /// The kernel with a longer axis before its last, if that one is short: what is laid out once serves all lines along it.
-pub fn many_lines(k: Kernel) -> Kernel {
-    let [ref outer @ .., lines, _] = k.map[..] else { return k };
+/// And which axis it has changed places with.
+pub fn many_lines(k: Kernel) -> (Kernel, Option<usize>) {
+    let [ref outer @ .., lines, _] = k.map[..] else { return (k, None) };
     let axis = outer.iter().rposition(|&n| n >= ENOUGH);
-    let Some(axis) = axis.filter(|_| lines < ENOUGH && k.reduce.is_empty()) else { return k };
+    let Some(axis) = axis.filter(|_| lines < ENOUGH && k.reduce.is_empty()) else { return (k, None) };
     let to = k.map.len() - 2;
-    swapped(k, axis, to)
+    (swapped(k, axis, to), Some(axis))
 }
 
 /// Steps from which on elements are not read in whole cache lines.
@@ -176,7 +177,8 @@ mod tests {
             oracle::run(k, &mut args, &[]).unwrap();
             y
         };
-        let lined = many_lines(k.clone());
+        let (lined, axis) = many_lines(k.clone());
+        assert_eq!(axis, Some(0));
         assert_eq!(lined.map, [2, 9, 16]);
         assert_eq!(run(&lined), run(&k));
     }

@@ -360,9 +360,15 @@ impl Builder<'_> {
             }
             from += n as isize;
         }
+        let kernels: Vec<Kernel> = parts.iter().map(|p| p.kernel.clone()).collect();
         if flat {
-            let kernels = parts.iter().map(|p| p.kernel.clone()).collect();
             return kernel_steps(device, parts, kernels, steps);
+        }
+        if parts.len() > 1
+            && let Some(exe) = device.backend().compile_join(&kernels)?
+        {
+            steps.push(Step::Kernels { exe, parts });
+            return Ok(());
         }
         parts.into_iter().try_for_each(|p| kernel_step(device, p).map(|s| steps.push(s)))
     }

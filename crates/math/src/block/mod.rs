@@ -6,8 +6,10 @@
 
 mod erf;
 mod prepared;
+mod zero;
 
 pub use prepared::{f32, f64};
+pub use zero::any_zero;
 
 /// `dst[i] = f(src0[i], src1[i], src2[i])` for `i < n`.
 ///

@@ -8,11 +8,13 @@
 //! The caller works too, and tasks are taken one by one: a helper that comes late costs nothing. Each
 //! thread begins with a share of its own, the same part of the tasks whenever their number is the
 //! same, so that it finds in its caches what it left there the last time; when its share is done, it
-//! takes from the ends of the others'.
+//! takes from the ends of the others'. Jobs whose tasks are ranges of memory go through the shares from their ends if
+//! the job before went from their beginnings: what was touched last is still in the second cache, and what was
+//! touched first is not.
 
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,6 +50,8 @@ struct Job {
     shares: usize,
     /// Helpers with a number below this take part.
     helpers: usize,
+    /// Whether shares are gone through from their ends.
+    back: bool,
 }
 
 /// A value on a cache line of its own.
@@ -60,6 +64,8 @@ struct Team {
     state: Line<AtomicU64>,
     shares: [Line<AtomicU64>; SHARES],
     job: UnsafeCell<Option<Job>>,
+    /// Whether the last job went through its shares from their ends.
+    back: AtomicBool,
     panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
     asleep: AtomicUsize,
     sleep: Mutex<()>,
@@ -75,6 +81,7 @@ static TEAM: Team = Team {
     state: Line(AtomicU64::new(0)),
     shares: [const { Line(AtomicU64::new(0)) }; SHARES],
     job: UnsafeCell::new(None),
+    back: AtomicBool::new(false),
     panic: Mutex::new(None),
     asleep: AtomicUsize::new(0),
     sleep: Mutex::new(()),
@@ -96,9 +103,9 @@ fn cores() -> usize {
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Runs tasks `0..count` on up to `threads` threads; `false`, and nothing done, where another
-/// thread's job is running.
-pub(super) fn run(threads: usize, count: usize, task: Task<'_>) -> bool {
+/// Runs tasks `0..count` on up to `threads` threads, those of each thread the other way round than the last time if
+/// `turns`; `false`, and nothing done, where another thread's job is running.
+pub(super) fn run(threads: usize, count: usize, turns: bool, task: Task<'_>) -> bool {
     if count as u64 > NEXT {
         return false;
     }
@@ -120,8 +127,10 @@ pub(super) fn run(threads: usize, count: usize, task: Task<'_>) -> bool {
     }
     // SAFETY: the reference is used by helpers inside the open job only, and `Close` waits for them.
     let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
+    let back = turns && !TEAM.back.load(Ordering::Relaxed);
+    TEAM.back.store(back, Ordering::Relaxed);
     // SAFETY: the last job was closed and left by everyone, and this thread owns the team.
-    unsafe { *TEAM.job.get() = Some(Job { task, shares, helpers: wanted }) };
+    unsafe { *TEAM.job.get() = Some(Job { task, shares, helpers: wanted, back }) };
     // Orders the job before the opening, and the opening before the look at who sleeps.
     TEAM.state.0.fetch_add(NUMBER + OPEN, Ordering::SeqCst);
     let close = Close { alone: threads > cores() };
@@ -129,7 +138,7 @@ pub(super) fn run(threads: usize, count: usize, task: Task<'_>) -> bool {
         drop(TEAM.sleep.lock().unwrap_or_else(PoisonError::into_inner));
         TEAM.wake.notify_all();
     }
-    work(task, &TEAM.shares[..shares], 0);
+    work(task, &TEAM.shares[..shares], 0, back);
     drop(close);
     let panic = TEAM.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
     drop(helpers);
@@ -141,10 +150,10 @@ pub(super) fn run(threads: usize, count: usize, task: Task<'_>) -> bool {
 
 /// Takes tasks until there are none, those of share `own` first; what one of them panics with is kept
 /// for the owner.
-fn work(task: Task<'_>, shares: &[Line<AtomicU64>], own: usize) {
+fn work(task: Task<'_>, shares: &[Line<AtomicU64>], own: usize, back: bool) {
     BUSY.set(true);
     let done = catch_unwind(AssertUnwindSafe(|| {
-        while let Some(i) = take(shares, own) {
+        while let Some(i) = take(shares, own, back) {
             task(i);
         }
     }));
@@ -155,16 +164,17 @@ fn work(task: Task<'_>, shares: &[Line<AtomicU64>], own: usize) {
     }
 }
 
-/// The first task that is left of share `own`, or the last that is left of another.
-fn take(shares: &[Line<AtomicU64>], own: usize) -> Option<usize> {
+/// The first task that is left of share `own`, or the last that is left of another; the other way round if `back`.
+fn take(shares: &[Line<AtomicU64>], own: usize, back: bool) -> Option<usize> {
     (0..shares.len()).find_map(|n| {
         let share = &shares[(own + n) % shares.len()].0;
+        let first = (n == 0) != back;
         let less = |s: u64| {
             let (next, end) = (s & NEXT, s / END);
-            (next < end).then(|| if n == 0 { s + 1 } else { s - END })
+            (next < end).then(|| if first { s + 1 } else { s - END })
         };
         let before = share.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
-        Some((if n == 0 { before & NEXT } else { before / END - 1 }) as usize)
+        Some((if first { before & NEXT } else { before / END - 1 }) as usize)
     })
 }
 
@@ -202,7 +212,7 @@ fn help(number: usize) {
                 && number < job.helpers
             {
                 let own = (number + 1) % job.shares;
-                work(job.task, &TEAM.shares[..job.shares], own);
+                work(job.task, &TEAM.shares[..job.shares], own, job.back);
             }
         }
         TEAM.state.0.fetch_sub(1, Ordering::AcqRel);

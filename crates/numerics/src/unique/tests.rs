@@ -82,3 +82,17 @@ fn many_values_are_found_by_all_ways() {
     let counts = bincount(&x, 0).unwrap();
     assert!((0..300).all(|v| counts[v] == x.iter().filter(|&&x| x == v as i64).count() as i64));
 }
+
+#[test]
+fn counts_of_any_length_match() {
+    for len in [0usize, 1, 7, 999, 4099, 20_001, 70_003] {
+        for bins in [1usize, 3, 37, 500] {
+            let x: Vec<i64> = (0..len).map(|i| (i * i * 7 + i / 3) as i64 % bins as i64).collect();
+            let mut plain = vec![0; bins];
+            x.iter().for_each(|&x| plain[x as usize] += 1);
+            assert_eq!(bincount(&x, bins), Ok(plain), "{len} elements in {bins}");
+            let ends = (x.iter().min().copied().unwrap_or(0), x.iter().max().copied().unwrap_or(-1));
+            assert_eq!(extent(&x), ends);
+        }
+    }
+}

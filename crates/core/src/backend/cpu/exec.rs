@@ -10,7 +10,7 @@ use super::{
     transfer,
 };
 use crate::{Result, Scalar, op::block::Isa};
-use gradus_numerics::tasks::for_tasks;
+use gradus_numerics::tasks::for_ranges;
 use smallvec::SmallVec;
 use std::{cell::RefCell, sync::OnceLock};
 
@@ -61,19 +61,23 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
         // SAFETY: the caller's promise.
         return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks) });
     }
-    // SAFETY: the caller's promise.
-    let some = |from: usize, to: usize| unsafe { run_units(p, bases, params, from, to) };
     if !parallel || units == 1 {
-        return some(0, units);
+        // SAFETY: the caller's promise.
+        return unsafe { run_units(p, bases, params, 0, units) };
     }
-    let pieces = units.min(threads * 4);
-    try_for_tasks(pieces, |i| some(i * units / pieces, (i + 1) * units / pieces))
+    let (count, most) = p.shares.count(units);
+    let pieces = count.min(threads * most);
+    try_for_tasks(pieces, |i| {
+        let ranges = p.shares.units(i * count / pieces, (i + 1) * count / pieces);
+        // SAFETY: the caller's promise.
+        unsafe { run_ranges(p, bases, params, ranges) }
+    })
 }
 
 /// Tasks `0..count` on all threads, up to the first that fails on each.
 pub fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
     let failed = OnceLock::new();
-    for_tasks(count, true, |i| {
+    for_ranges(count, |i| {
         if failed.get().is_none()
             && let Err(e) = task(i)
         {
@@ -89,18 +93,34 @@ pub fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + S
 /// # Safety
 /// As [`run`].
 pub unsafe fn run_units(p: &Program, bases: Bases<'_>, params: &[Scalar], from: usize, to: usize) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { run_ranges(p, bases, params, std::iter::once((from, to))) }
+}
+
+/// The same for several ranges of units.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn run_ranges(
+    p: &Program,
+    bases: Bases<'_>,
+    params: &[Scalar],
+    mut ranges: impl Iterator<Item = (usize, usize)>,
+) -> Result<()> {
     with_task(p, bases, params, |t| {
-        let mut u = from;
-        while u < to {
-            // SAFETY: the caller's promise.
-            unsafe {
-                u += match t.whole_units(u, to) {
-                    0 => t.unit(p.points_of(u)).map(|()| 1)?,
-                    done => done,
+        ranges.try_for_each(|(from, to)| {
+            let mut u = from;
+            while u < to {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    u += match t.whole_units(u, to) {
+                        0 => t.unit(p.points_of(u)).map(|()| 1)?,
+                        done => done,
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 

@@ -14,7 +14,7 @@ use crate::{
         Access, InstKind, Level, Source, Val,
         oracle::{Cell, division_by_zero},
     },
-    op::ewise,
+    op::{block::any_zero, ewise},
 };
 
 impl Task<'_> {
@@ -51,13 +51,13 @@ impl Task<'_> {
                     for (s, &o) in src.iter_mut().zip(vals) {
                         *s = self.operand(o, col);
                     }
-                    if over.is_int()
-                        && row.divides()
-                        && std::slice::from_raw_parts(src[1].cast::<i64>(), n).contains(&0)
-                    {
+                    let divides = over.is_int() && row.divides();
+                    if divides && any_zero(std::slice::from_raw_parts(src[1].cast::<i64>(), n)) {
                         return Err(division_by_zero(row.name));
                     }
-                    let f = row.block(over).ok_or_else(|| crate::Tensor::bug("a kernel that was not verified"))?;
+                    let small = if divides { ewise::small_division(row, over) } else { None };
+                    let f = small.or_else(|| row.block(over));
+                    let f = f.ok_or_else(|| crate::Tensor::bug("a kernel that was not verified"))?;
                     f.get(self.isa)(dst, src, n);
                     if inst.dtype.is_int() && inst.dtype != DType::I64 {
                         convert::wrap(inst.dtype, dst, n);

@@ -18,6 +18,7 @@ mod jit;
 #[cfg(not(all(target_arch = "x86_64", unix)))]
 #[path = "no_jit.rs"]
 mod jit;
+mod join;
 pub mod library;
 mod many;
 mod matmul;
@@ -29,6 +30,7 @@ mod program;
 mod reduce;
 mod regions;
 mod runs;
+mod shares;
 mod short;
 mod sources;
 mod straight;
@@ -130,7 +132,17 @@ impl Backend for Cpu {
         Ok(Some(Arc::new(many::Many::new(kernels))))
     }
 
+    fn compile_join(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {
+        kernels.iter().try_for_each(verify).map_err(|why| Error::new("compile", ErrorKind::Internal(why)))?;
+        Ok(join::Join::of(kernels).map(|j| Arc::new(j) as Arc<dyn Executable>))
+    }
+
     fn launch_many(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
+        if let Some(join) = exe.as_any().downcast_ref::<join::Join>() {
+            // SAFETY: as for one kernel; each writes elements of its own.
+            unsafe { join.run(args) };
+            return Ok(());
+        }
         let many = exe.as_any().downcast_ref::<many::Many>();
         let many = many.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
         // SAFETY: as for one kernel, and the planner gives each its own buffers to write.

@@ -13,7 +13,9 @@ use super::{
     analysis::{block_size, closure, cost, direct, registers, style, touched, worth_keeping},
     jit,
     micro::{self, Blocks, Compiler, Cursor, Micro},
-    nest, tiles,
+    nest,
+    shares::Shares,
+    tiles,
     whole::{Functions, Made, Over},
 };
 use crate::kernel::{Inst, InstKind, Kernel, Level, Val, along_memory, collapse, many_lines, turned, unrolled};
@@ -113,6 +115,8 @@ pub struct Program {
     pub bare: bool,
     /// Whether operands come as tiles, and units in their order.
     pub tiles: bool,
+    /// How its units are shared out.
+    pub shares: Shares,
     /// Set where the whole kernel is a transposing copy.
     pub transposition: Option<super::copy::Transposition>,
 }
@@ -168,7 +172,14 @@ impl Program {
             Some(_) => kernel,
             None => turned(&kernel).unwrap_or(kernel),
         };
-        let kernel = along_memory(many_lines(kernel));
+        let (kernel, exchanged) = many_lines(kernel);
+        let mut program = Program::of(along_memory(kernel));
+        program.shares = Shares::new(&program, exchanged);
+        program
+    }
+
+    /// The same for a kernel whose axes are in order.
+    fn of(kernel: Kernel) -> Program {
         if let Some(arranged) = tiles::arranged(&kernel) {
             return Program::with(arranged, tiles::LINES, false);
         }
@@ -400,6 +411,7 @@ impl Program {
             functions,
             bare,
             tiles,
+            shares: Shares::default(),
             transposition,
             kernel,
         }

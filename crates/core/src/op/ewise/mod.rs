@@ -10,6 +10,7 @@ mod compare;
 mod explog;
 mod gamma;
 mod round;
+mod small;
 mod special;
 mod trig;
 
@@ -19,6 +20,7 @@ pub use compare::*;
 pub use explog::*;
 pub use gamma::*;
 pub use round::*;
+pub use small::small_division;
 pub use special::*;
 pub use trig::*;
 
