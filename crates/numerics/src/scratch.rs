@@ -70,7 +70,18 @@ pub struct Scratch {
 /// lies in another core's cache takes several times as long, most of all where cores have no cache in common.
 fn fit(free: &[Raw], class: usize, user: usize) -> Option<usize> {
     let fits = |r: &Raw| r.len >= class && r.len <= class.saturating_mul(4);
-    (0..free.len()).rev().filter(|&i| fits(&free[i])).min_by_key(|&i| (free[i].len, free[i].user != user))
+    let mut best: Option<(usize, (usize, bool))> = None;
+    for (i, r) in free.iter().enumerate().rev().filter(|(_, r)| fits(r)) {
+        let key = (r.len, r.user != user);
+        if key == (class, false) {
+            // There is no better one, and what came back last is mostly it: products ask for many a call.
+            return Some(i);
+        }
+        if best.is_none_or(|(_, least)| key < least) {
+            best = Some((i, key));
+        }
+    }
+    best.map(|b| b.0)
 }
 
 /// A buffer of `len` numbers.

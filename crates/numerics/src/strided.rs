@@ -203,11 +203,20 @@ impl Plane {
         unsafe {
             match (line.step, rows.step) {
                 (1, step) => copy_rows(source, step, out, pitch, count, width),
-                (0, step) => {
-                    for (i, row) in out.chunks_mut(pitch).take(count).enumerate() {
-                        row[..width].fill(*source.wrapping_offset(i as isize * step));
+                (0, step) => match (width == pitch, width) {
+                    (true, 2) => repeat_each::<T, 2>(source, step, out, count),
+                    (true, 3) => repeat_each::<T, 3>(source, step, out, count),
+                    (true, 4) => repeat_each::<T, 4>(source, step, out, count),
+                    (true, 5) => repeat_each::<T, 5>(source, step, out, count),
+                    (true, 6) => repeat_each::<T, 6>(source, step, out, count),
+                    (true, 7) => repeat_each::<T, 7>(source, step, out, count),
+                    (true, 8) => repeat_each::<T, 8>(source, step, out, count),
+                    _ => {
+                        for (i, row) in out.chunks_mut(pitch).take(count).enumerate() {
+                            row[..width].fill(*source.wrapping_offset(i as isize * step));
+                        }
                     }
-                }
+                },
                 (from, 1) if count >= TURNED && width > 1 => {
                     let t = Transposition { rows: count, columns: width, from, to: pitch as isize };
                     t.run(source, out.as_mut_ptr(), false);
@@ -219,6 +228,17 @@ impl Plane {
                 }
             }
         }
+    }
+}
+
+/// Each of `count` elements that are `step` apart, so many times: lines of a known length are a store or two each.
+///
+/// # Safety
+/// All of them lie in the array.
+unsafe fn repeat_each<T: Copy, const TIMES: usize>(source: *const T, step: isize, out: &mut [T], count: usize) {
+    for (i, line) in out.as_chunks_mut::<TIMES>().0.iter_mut().take(count).enumerate() {
+        // SAFETY: the caller's promise.
+        *line = [unsafe { *source.wrapping_offset(i as isize * step) }; TIMES];
     }
 }
 

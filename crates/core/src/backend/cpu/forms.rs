@@ -92,6 +92,7 @@ impl Ready {
         }
         if !one
             && program.cols == 1
+            && packed::steps(&program.kernel)
             && let Some(packed) = Packed::of(kernel)
         {
             return Ready(Box::new(packed));

@@ -8,6 +8,7 @@
 //! then all second ones: outputs then lie side by side, as many as a block has.
 
 use super::{
+    copy::Transposition,
     exec::{self, Bases},
     forms::Form,
     program::Program,
@@ -38,7 +39,7 @@ const LINE: usize = 64;
 /// The same for reductions: longer lines have functions of their own,
 const NARROW: usize = 8;
 /// and so have long reductions.
-const POINTS: usize = 512;
+const POINTS: usize = 128;
 
 /// Whether a kernel has only short lines.
 pub fn by_lines(k: &Kernel) -> bool {
@@ -52,10 +53,19 @@ pub fn narrow(kernel: &Kernel) -> bool {
     few && k.map.len() > 1 && k.map.last().is_some_and(|&n| n < NARROW)
 }
 
-/// Whether a kernel has only short lines, and operands lie across them.
+/// Whether operands of a kernel lie in steps, other than backwards.
+pub fn steps(k: &Kernel) -> bool {
+    let far = |a: &Access| a.strides.last().is_some_and(|s| s.unsigned_abs() > 1);
+    k.insts.iter().any(|i| matches!(&i.kind, InstKind::Load { access, .. } if far(access)))
+}
+
+/// Whether a kernel has only short lines, and operands lie across them; one that does nothing but turn goes by itself.
 pub fn turns(kernel: &Kernel) -> bool {
     let k = collapse(kernel);
-    k.reduce.is_empty() && by_lines(&k) && (0..k.insts.len()).any(|v| across(&k, v, &k.map).is_some())
+    Transposition::of(&k).is_none()
+        && k.reduce.is_empty()
+        && by_lines(&k)
+        && (0..k.insts.len()).any(|v| across(&k, v, &k.map).is_some())
 }
 
 /// A kernel, made ready.
@@ -92,7 +102,7 @@ enum Lies {
     Still,
     /// In some other way, and fetched to so many bytes on in the room for it; so many elements on for each reduce point,
     /// unless it is the same for all of them.
-    Fetched(Strided, usize, Option<isize>),
+    Fetched(Box<Strided>, usize, Option<isize>),
 }
 
 impl Packed {
@@ -282,7 +292,7 @@ fn lies(k: &Kernel, access: &Access, bytes: &mut usize, size: usize) -> Option<L
         return Some(Lies::InOrder);
     }
     *bytes += size * step.map_or(1, |_| k.cols());
-    Some(Lies::Fetched(strided, 0, step))
+    Some(Lies::Fetched(Box::new(strided), 0, step))
 }
 
 /// Elements of a block: whole lines, and whole planes of them where they are short.
