@@ -2,7 +2,7 @@
 
 use crate::api::{advanced::wrapped, axis, same_device};
 use crate::{
-    DType, Error, Result, Scalar, Shape, Tensor,
+    DType, Device, Error, Result, Scalar, Shape, Tensor,
     op::{HostOp, Op, ScatterMode},
 };
 
@@ -85,6 +85,10 @@ impl Tensor {
             }
             let sums = self.make(op, &[&flat[0], &flat[1]], [rows, width].into(), self.dtype());
             return Ok(self + &sums.reshape_to(self.shape()));
+        }
+        if self.device() == Device::cpu() && index.numel() > 0 && self.dtype() != DType::Bool {
+            // One index for whole rows, instead of one for every element.
+            return Ok(self.scatter_rows(ScatterMode::Add, a, &index.as_index("index_add")?, &scaled));
         }
         self.scatter_add(a as i64, &places, &scaled)
     }
