@@ -330,6 +330,8 @@ mod then;
 #[cfg(target_arch = "x86_64")]
 mod thin;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 pub use half::{Half, narrow, wide};
 pub use then::{Finished, gemm_then, product_then};

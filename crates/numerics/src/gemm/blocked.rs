@@ -38,6 +38,10 @@ const PACK_DEEP: usize = 64;
 const MOST_REST: usize = 4;
 const REST_DEEP: usize = 64;
 
+/// `B` of more numbers is packed on chips whose cores multiply faster than they fetch ([`Blocked::eager`]): less than the first
+/// cache holds is read in place all the same.
+const SMALL: usize = 1 << 13;
+
 /// A product that can be done here.
 pub(super) struct Blocked<T = f32> {
     d: Dims,
@@ -150,11 +154,22 @@ impl<T: Tiled> Blocked<T> {
         self.panel_start(p) * self.lanes()..(self.panel_start(q) * self.lanes()).min(self.main())
     }
 
+    /// Whether cores multiply two vectors at once, as those of Intel's servers do, and so stand still sooner for what is not there: rows of
+    /// `B` that are read in place cost a third to a half of an Ice Lake's speed (512 x 512 x 512: 90 of 146 GFLOP/s a core), and
+    /// columns of `A` as much. Elsewhere copies cost more than they bring.
+    fn eager(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.isa == Isa::Avx512 && crate::chip::chip().intel;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// Whether panels are packed. Reading them in place is faster (230 of 232 GFLOP/s on two cores)
     /// unless rows lie a multiple of 4 KiB apart, and so fall on few sets of the caches.
     fn packs(&self) -> bool {
         let Dims { m, n, k } = self.d;
-        self.b_steps.1 != 1 || (m > 32 && (self.b_steps.0.is_multiple_of(1024) && k > 128 || k * n > 1 << 20))
+        let far = self.b_steps.0.is_multiple_of(1024) && k > 128 || k * n > if self.eager() { SMALL } else { 1 << 20 };
+        self.b_steps.1 != 1 || (m > 32 && far)
     }
 
     /// The parts of the sum.
@@ -208,29 +223,6 @@ impl<T: Tiled> Blocked<T> {
         self.columns(p, p + 1).len().is_multiple_of(self.lanes())
     }
 
-    /// Whether the numbers of a row of `A` lie so far apart, and at such steps, that a strip of them falls on few sets of the
-    /// caches: products of transposed matrices whose sides are powers of two would take three times as long.
-    fn falls_together(&self) -> bool {
-        let step = self.a_steps.1 * size_of::<T>();
-        self.a_steps.0 == 1 && step.is_multiple_of(2048) && self.d.k >= 64 && self.d.m.min(self.d.n) >= 32
-    }
-
-    /// The columns of `A` at steps of an odd number of lines, and the step.
-    fn copied(&self, parallel: bool) -> (Scratch, usize) {
-        let line = 64 / size_of::<T>();
-        let (m, k, from) = (self.d.m, self.d.k, self.a_steps.1);
-        let row = (m.div_ceil(line) | 1) * line;
-        let mut copy = room::<T>(row * k);
-        let to = Shared::wrap(copy.as_mut_ptr().cast::<T>());
-        for_tasks(k.div_ceil(32), parallel, |t| {
-            for p in t * 32..k.min((t + 1) * 32) {
-                // SAFETY: columns of `A` have `m` contiguous numbers, and places of their own here.
-                unsafe { self.a.add(p * from).copy_to_nonoverlapping(to.ptr().add(p * row), m) };
-            }
-        });
-        (copy, row)
-    }
-
     /// Runs the product; `then` gets finished blocks.
     ///
     /// # Safety
@@ -238,9 +230,9 @@ impl<T: Tiled> Blocked<T> {
     /// The operands are inside their memory, and the output is the caller's own.
     pub(super) unsafe fn run(mut self, parallel: bool, then: Option<Finished<'_>>) {
         let parallel = parallel && self.d.work() >= PARALLEL;
-        let copy = self.falls_together().then(|| self.copied(parallel));
-        if let Some((copy, row)) = &copy {
-            (self.a, self.a_steps.1) = (copy.as_ptr().cast(), *row);
+        let copy = self.copy(parallel);
+        if let Some((copy, steps)) = &copy {
+            (self.a, self.a_steps) = (copy.as_ptr().cast(), *steps);
         }
         let few = if self.packs() { 2 * FEW_ROWS } else { FEW_ROWS };
         let near = self.packs() && self.d.m * self.d.k <= NEAR && self.panels() >= rayon::current_num_threads();
@@ -370,5 +362,6 @@ impl<T: Tiled> Blocked<T> {
     }
 }
 
+mod copies;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,8 @@
 //! vectors' width.
 
 use super::lanes::Lanes;
+#[cfg(target_arch = "x86_64")]
+use super::wide;
 use crate::gemv::{ROWS, TOGETHER, dot};
 use crate::simd::{Isa, dispatch};
 
@@ -112,16 +114,36 @@ unsafe fn strip64_body<S: Lanes<f64>>(s: &Strip<f64>) {
     unsafe { any_strip::<f64, S>(s) }
 }
 dispatch! {
-    /// Multiplies a strip of at most three vectors of columns. Every element of `C` is one sum over
-    /// the depth, in order.
-    ///
-    /// # Safety
-    ///
-    /// All elements lie in memory that may be read (those of `B` up to whole vectors) and, for `C`,
-    /// written by this thread alone.
-    pub(crate) unsafe fn strip = strip_body(s: &Strip)
+    /// A [`strip`] of any width of vectors and any steps.
+    pub(super) unsafe fn plain_strip = strip_body(s: &Strip)
 }
-dispatch!(unsafe fn strip64 = strip64_body(s: &Strip<f64>));
+dispatch!(pub(super) unsafe fn plain_strip64 = strip64_body(s: &Strip<f64>));
+
+/// Multiplies a strip of at most three vectors of columns. Every element of `C` is one sum over
+/// the depth, in order.
+///
+/// # Safety
+///
+/// All elements lie in memory that may be read (those of `B` up to whole vectors) and, for `C`,
+/// written by this thread alone.
+pub(crate) unsafe fn strip(isa: Isa, s: &Strip) {
+    #[cfg(target_arch = "x86_64")]
+    if wide::does(isa, s) {
+        // SAFETY: the caller's promise.
+        return unsafe { wide::strip(s) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { plain_strip(isa, s) }
+}
+unsafe fn strip64(isa: Isa, s: &Strip<f64>) {
+    #[cfg(target_arch = "x86_64")]
+    if wide::does(isa, s) {
+        // SAFETY: the caller's promise.
+        return unsafe { wide::strip(s) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { plain_strip64(isa, s) }
+}
 
 /// A panel of `B`: `depth` rows of up to three vectors, and where it lies.
 #[derive(Clone, Copy)]
