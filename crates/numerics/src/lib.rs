@@ -28,10 +28,12 @@
 //! | [`strided`] | elements of any layout, in order |
 //! | [`transpose`] | copies that exchange axes |
 //! | [`copy`] | lines of bytes |
+//! | [`chip`] | what is known of the processor |
 //! | [`weave`] | arrays whose elements alternate |
 
 pub mod attention;
 pub mod border;
+pub mod chip;
 pub mod conv;
 pub mod copy;
 mod element;

@@ -301,6 +301,8 @@ pub struct Body {
     pub width: Width,
     /// Vectors of a row, where accumulators stay in registers from row to row.
     pub vectors: u8,
+    /// Pointers whose stores go past the caches.
+    pub past: Vec<usize>,
 }
 
 /// The bits of a number in a lane.

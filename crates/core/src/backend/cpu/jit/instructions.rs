@@ -55,6 +55,8 @@ const fn plain(map: Map, prefix: u8, narrow: u8, wide: u8) -> Op {
 pub const MOV_LOAD: Op = floats(0x10).bytes(Map::M0F, 3, 0x6f).words(Map::M0F, 3, 0x6f, 1);
 /// Stores.
 pub const MOV_STORE: Op = floats(0x11).bytes(Map::M0F, 3, 0x7f).words(Map::M0F, 3, 0x7f, 1);
+/// Stores past the caches, to the beginnings of lines.
+pub const MOV_PAST: Op = floats(0x2b).bytes(Map::M0F, 1, 0xe7).words(Map::M0F, 1, 0xe7, 0);
 /// `a + b`
 pub const ADD: Op = floats(0x58);
 /// `a * b`
