@@ -120,12 +120,16 @@ fn extrema_of_narrow_integers() {
 fn numbers_of_sixteen_bits_fill() {
     for dtype in [DType::BF16, DType::F16] {
         for value in [1.0, -2.25, f64::INFINITY, 5.960_464_477_539_063e-8] {
-            let all = Tensor::full([1001], value, dtype).to_dtype(DType::F64).to_vec::<f64>().unwrap();
-            assert_eq!(all, vec![value; 1001], "{dtype:?}");
-            let x = Tensor::arange(0, 200, 1, DType::I64).unwrap();
-            let filled = x.to_dtype(dtype).masked_fill(&x.ge(100).unwrap(), value).unwrap().to_dtype(DType::F64);
+            let all = Tensor::full([1001], value, dtype);
+            all.eval().unwrap();
+            assert_eq!(all.to_dtype(DType::F64).to_vec::<f64>().unwrap(), vec![value; 1001], "{dtype:?}");
+            let i = Tensor::arange(0, 200, 1, DType::I64).unwrap();
+            let (x, mask) = (i.to_dtype(dtype), i.ge(100).unwrap());
+            Tensor::eval_all(&[&x, &mask]).unwrap();
+            let filled = x.masked_fill(&mask, value).unwrap();
+            filled.eval().unwrap();
             let want: Vec<f64> = (0..200).map(|i| if i < 100 { i as f64 } else { value }).collect();
-            assert_eq!(filled.to_vec::<f64>().unwrap(), want, "{dtype:?}");
+            assert_eq!(filled.to_dtype(DType::F64).to_vec::<f64>().unwrap(), want, "{dtype:?}");
         }
     }
 }
@@ -139,7 +143,9 @@ fn results_that_no_cache_holds_are_whole() {
     for dtype in [DType::F32, DType::BF16, DType::F16, DType::I32, DType::U8] {
         let low = x.fmod(200.0).unwrap();
         low.eval().unwrap();
-        let y = (&low + 1.0).to_dtype(dtype).to_dtype(DType::F32).to_vec::<f32>().unwrap();
+        let y = (&low + 1.0).to_dtype(dtype);
+        y.eval().unwrap();
+        let y = y.to_dtype(DType::F32).to_vec::<f32>().unwrap();
         let wrong = y.iter().enumerate().position(|(i, &y)| y != (i % 200 + 1) as f32);
         assert_eq!((y.len(), wrong), (n, None), "{dtype:?}");
     }

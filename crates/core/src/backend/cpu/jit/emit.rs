@@ -130,11 +130,15 @@ impl Writer<'_> {
                     self.asm.op(op.op(), r, x, y, Under::All);
                     self.home[i] = Some(r);
                 }
-                Vop::Sqrt(a) => {
+                Vop::Sqrt(a) | Vop::Exponent(a) | Vop::Mantissa(a) => {
                     let x = self.rm(a)?;
                     self.release(i);
                     let r = self.free.pop()?;
-                    self.asm.op(asm::SQRT, r, 0, x, Under::All);
+                    match self.body.ops[i] {
+                        Vop::Exponent(_) => self.asm.op(asm::EXPONENT, r, 0, x, Under::All),
+                        Vop::Mantissa(_) => self.asm.mantissa(r, x),
+                        _ => self.asm.op(asm::SQRT, r, 0, x, Under::All),
+                    }
                     self.home[i] = Some(r);
                 }
                 Vop::ToFloat(a) | Vop::ToInteger(a) | Vop::Round(_, a) => {

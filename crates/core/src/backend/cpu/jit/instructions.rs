@@ -71,6 +71,10 @@ pub const DIV: Op = floats(0x5e);
 pub const MAX: Op = floats(0x5f);
 /// Square root of the second operand.
 pub const SQRT: Op = floats(0x51);
+/// Exponents as numbers.
+pub const EXPONENT: Op = same(Map::M38, 1, 0x42);
+/// What powers of two leave, by an immediate.
+pub const MANTISSA: Op = same(Map::M3A, 1, 0x26);
 /// Bits of both.
 pub const AND: Op = floats(0x54).bytes(Map::M0F, 1, 0xdb).words(Map::M0F, 1, 0xdb, 0);
 /// Bits of either.
