@@ -115,3 +115,41 @@ fn extrema_of_narrow_integers() {
     assert_eq!(Tensor::from([5u8, 3]).amin(0, false).unwrap().item::<u8>().unwrap(), 3);
     assert_eq!(Tensor::from([-5i16, -3]).amax(0, false).unwrap().item::<i16>().unwrap(), -3);
 }
+
+#[test]
+fn numbers_of_sixteen_bits_fill() {
+    for dtype in [DType::BF16, DType::F16] {
+        for value in [1.0, -2.25, f64::INFINITY, 5.960_464_477_539_063e-8] {
+            let all = Tensor::full([1001], value, dtype);
+            all.eval().unwrap();
+            assert_eq!(all.to_dtype(DType::F64).to_vec::<f64>().unwrap(), vec![value; 1001], "{dtype:?}");
+            let i = Tensor::arange(0, 200, 1, DType::I64).unwrap();
+            let (x, mask) = (i.to_dtype(dtype), i.ge(100).unwrap());
+            Tensor::eval_all(&[&x, &mask]).unwrap();
+            let filled = x.masked_fill(&mask, value).unwrap();
+            filled.eval().unwrap();
+            let want: Vec<f64> = (0..200).map(|i| if i < 100 { i as f64 } else { value }).collect();
+            assert_eq!(filled.to_dtype(DType::F64).to_vec::<f64>().unwrap(), want, "{dtype:?}");
+        }
+    }
+}
+
+#[test]
+fn results_that_no_cache_holds_are_whole() {
+    // Of an odd length, and of types that are written in parts of vectors.
+    let n = 5_000_003;
+    let x = Tensor::arange(0, n as i64, 1, DType::F32).unwrap();
+    x.eval().unwrap();
+    for dtype in [DType::F32, DType::BF16, DType::F16, DType::I32, DType::U8] {
+        let low = x.fmod(200.0).unwrap();
+        low.eval().unwrap();
+        let y = (&low + 1.0).to_dtype(dtype);
+        y.eval().unwrap();
+        let y = y.to_dtype(DType::F32).to_vec::<f32>().unwrap();
+        let wrong = y.iter().enumerate().position(|(i, &y)| y != (i % 200 + 1) as f32);
+        assert_eq!((y.len(), wrong), (n, None), "{dtype:?}");
+    }
+    // Over an operand, and a part of a larger one that begins within a line.
+    let y = (x.narrow(0, 3, n - 3).unwrap() * 2.0 + 1.0).to_vec::<f32>().unwrap();
+    assert_eq!(y.iter().enumerate().position(|(i, &y)| y != (i + 3) as f32 * 2.0 + 1.0), None);
+}

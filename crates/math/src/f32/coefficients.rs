@@ -13,7 +13,7 @@ pub const EXPM1: [f32; 5] = [0.5, 0.166_665_42, 0.041_666_28, 0.008_366_71, 0.00
 /// `2^r = 1 + r p(r)` on [-1/2, 1/2].
 pub const EXP2: [f32; 6] =
     [core::f32::consts::LN_2, 0.240_226_5, 0.055_502_973, 0.009_618_031, 0.001_341_000_1, 0.000_154_697_32];
-/// `ln(1 + f) = f - f^2 / 2 + f^3 p(f)`, in [`super::ln`].
+/// `ln(1 + f) = f - f^2 / 2 + f^3 p(f)`, in [`super::log2`].
 pub const LN: [f32; 9] = [
     0.333_333_1,
     -0.249_999_87,
@@ -25,7 +25,7 @@ pub const LN: [f32; 9] = [
     -0.117_905_05,
     0.069_168_87,
 ];
-/// `ln(1 + f) = f - f^2 / 2 + f^3 p(f)` on [-1/4, 1/2], in [`super::log1p`].
+/// `ln(1 + f) = f - f^2 / 2 + f^3 p(f)` on [-1/4, 1/2], in [`super::ln`] and [`super::log1p`].
 pub const LOG1P: [f32; 9] = [
     0.333_333_37,
     -0.250_001_67,
@@ -37,6 +37,21 @@ pub const LOG1P: [f32; 9] = [
     -0.092_537_94,
     0.038_811_937,
 ];
+/// `atan q = q + q^3 p(q^2)` on [0, 1], in [`super::atan`].
+pub const ATAN: [f32; 8] = [
+    -0.333_331_53,
+    0.199_937_73,
+    -0.142_110_56,
+    0.106_660_04,
+    -0.075_522_125,
+    0.043_211_836,
+    -0.016_367_914,
+    0.002_920_688_6,
+];
+/// What a quarter of a turn is more than as an `f32`, with the other sign, in [`super::atan`].
+pub const ATAN_LOW: f32 = 4.371_139e-8;
+/// Arguments beyond this have the same arc tangent: 2^100.
+pub const ATAN_TOP: f32 = 1.267_650_6e30;
 /// ln 2 in two parts whose first is short, in [`super::ln`].
 pub const LN2_SPLIT: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 /// 1 / ln 2 in two parts, in [`super::log2`].

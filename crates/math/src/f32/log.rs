@@ -10,21 +10,21 @@ fn special(x: f32, y: f32) -> f32 {
     if x == 0.0 { f32::NEG_INFINITY } else { y }
 }
 
-/// x = 2^e (1 + f) with f in [sqrt(1/2)-1, sqrt(2)-1].
+/// x = 2^e (1 + f), where 1 + f begins at the number of these bits: sqrt(1/2) or three quarters.
 #[inline(always)]
-fn split(x: f32) -> (f32, f32) {
+fn split(x: f32, least: u32) -> (f32, f32) {
     let tiny = x < f32::MIN_POSITIVE;
     let xs = if tiny { x * 33_554_432.0 } else { x };
     let e0 = if tiny { -25.0 } else { 0.0 };
     let b = xs.to_bits();
-    let ei = (b.wrapping_sub(0x3f35_04f3) as i32) >> 23;
+    let ei = (b.wrapping_sub(least) as i32) >> 23;
     (ei as f32 + e0, f32::from_bits(b.wrapping_sub((ei << 23) as u32)) - 1.0)
 }
 
 /// Natural logarithm, at most 1 ULP.
 ///
 /// Splits off the exponent, then ln(1+f) = f - f²/2 + f³ q(f) with q of degree 8
-/// for f in [sqrt(1/2)-1, sqrt(2)-1].
+/// for f in [-1/4, 1/2]: processors have instructions for just those parts.
 ///
 /// ```
 /// # use gradus_math::f32::ln;
@@ -34,8 +34,8 @@ fn split(x: f32) -> (f32, f32) {
 /// ```
 #[inline(always)]
 pub fn ln(x: f32) -> f32 {
-    let (e, f) = split(x);
-    special(x, from_parts(e, f, &LN))
+    let (e, f) = split(x, 0x3f40_0000);
+    special(x, from_parts(e, f, &LOG1P))
 }
 
 /// e ln 2 + ln(1 + f), where the latter is f - f²/2 + f³ c(f).
@@ -51,7 +51,7 @@ fn from_parts(e: f32, f: f32, c: &[f32; 9]) -> f32 {
 /// A logarithm to another base: what a factor of two adds, and one over the base's logarithm, in two parts each.
 #[inline(always)]
 fn to_base(x: f32, two: &[f32; 2], inv: &[f32; 2]) -> f32 {
-    let (e, f) = split(x);
+    let (e, f) = split(x, 0x3f35_04f3);
     let z = f * f;
     let q = poly!(f; LN[0], LN[1], LN[2], LN[3], LN[4], LN[5], LN[6], LN[7], LN[8]);
     // ln(1 + f) less f.

@@ -5,6 +5,7 @@ use super::{
     program::{Pass, Style},
 };
 use crate::kernel::{InstKind, Kernel};
+use gradus_numerics::chip::chip;
 
 /// Memory that a loop should ask for ahead of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,24 @@ pub fn prefetches(k: &Kernel, style: Style, cursors: &Cursors, passes: &[Pass]) 
         out[pass].push(Ahead { cursor: c, bytes, how: if write { Fetch::Written } else { Fetch::Near } });
     }
     out
+}
+
+/// Bytes that a kernel goes through in all, from which on what it writes goes past the caches; none where that has not been
+/// seen to pay. A line that is written in part would have to be read first, and then throws out another: on an Ice Lake server
+/// 16 MiB are copied in 0.62 instead of 1.1 to 1.5 ms, and two arrays of 8 MiB added in 0.50 instead of 0.96. Smaller results
+/// had better be where their reader finds them.
+fn beyond() -> Option<usize> {
+    chip().intel.then_some(20 << 20)
+}
+
+/// Cursors of stores that should go past the caches: results of kernels that caches cannot hold.
+pub fn past(k: &Kernel, cursors: &Cursors) -> Vec<usize> {
+    let Some(beyond) = beyond() else { return vec![] };
+    let all: usize = cursors.all.iter().map(|c| streamed(k, c)).sum();
+    let large = |c: &usize| all >= beyond && streamed(k, &cursors.all[*c]) >= STREAM_BYTES;
+    let stored = |v: usize| matches!(k.insts[v].kind, InstKind::Store { .. }).then(|| cursors.of[v])?;
+    let alone = |c: &usize| cursors.all.iter().filter(|o| o.arg == cursors.all[*c].arg).count() == 1;
+    (0..k.insts.len()).filter_map(stored).filter(large).filter(alone).collect()
 }
 
 /// What a reduction of several rows at once should fetch of operands that no cache holds: to the second cache, where it does not

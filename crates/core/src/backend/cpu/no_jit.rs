@@ -87,6 +87,8 @@ pub const FIRST_PLACE: usize = 2;
 pub struct Whole {
     /// Where its pointers begin.
     pub places: Vec<Place>,
+    /// Cursors of results that go past the caches.
+    pub past: Vec<usize>,
     /// Reductions to places.
     pub relative: Vec<(usize, Val)>,
     /// What a row is.
@@ -98,6 +100,11 @@ pub struct Whole {
 impl Whole {
     /// Nobody asks.
     pub fn wide(&self) -> bool {
+        false
+    }
+
+    /// Nobody asks.
+    pub fn words(&self) -> bool {
         false
     }
 
@@ -134,6 +141,8 @@ pub struct Outline<'a> {
     pub cached: &'a [bool],
     /// The passes to be done for a row, with what each should fetch ahead.
     pub passes: Vec<(&'a Pass, &'a [Ahead])>,
+    /// Cursors of results that should go past the caches.
+    pub past: &'a [usize],
     /// What is a row.
     pub over: Over,
     /// Elements of a row.

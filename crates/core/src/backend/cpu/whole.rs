@@ -4,6 +4,7 @@
 use super::{
     ahead::{self, Ahead},
     analysis::width,
+    convert::f16_bits,
     exec::Task,
     jit::{self, Outline, Whole},
     micro::{Blocks, Cursor, Cursors},
@@ -102,6 +103,8 @@ static STEPS: [u64; POSITIONS] = {
 pub struct Functions {
     /// For units of work, all passes.
     pub units: Option<Whole>,
+    /// The same with results that go past the caches.
+    pub past: Option<Whole>,
     /// For the chunks of each pass.
     pub chunks: Vec<Option<Whole>>,
     /// For groups of reduce points of each pass.
@@ -149,7 +152,8 @@ impl Functions {
         let ahead = |s: usize| if visits > 1 && cols <= order.chunk { &m.passes.1[s][..] } else { &streams[..] };
         let all = |from: usize, to: usize| (from..to).map(|s| (&m.passes.0[s], ahead(s)));
         let make = |from: usize, to: usize, over: Over, n: usize| {
-            Outline { k: m.k, cursors: m.cursors, cached: m.cached, passes: all(from, to).collect(), over, n }.compile()
+            let passes = all(from, to).collect();
+            Outline { k: m.k, cursors: m.cursors, cached: m.cached, passes, past: &[], over, n }.compile()
         };
         let count = m.passes.0.len();
         let reduces = m.passes.0.iter().any(|p| !p.reduces.is_empty());
@@ -178,6 +182,11 @@ impl Functions {
                 }
             }
             Style::Columns => {}
+        }
+        if let Some(Whole { over, n, .. }) = out.units {
+            let (past, passes) = (&ahead::past(m.k, m.cursors)[..], all(0, count).collect());
+            let outline = Outline { k: m.k, cursors: m.cursors, cached: m.cached, passes, past, over, n };
+            out.past = if past.is_empty() { None } else { outline.compile().filter(|w| !w.past.is_empty()) };
         }
         out
     }
@@ -216,6 +225,7 @@ impl Task<'_> {
         let count = left.min(to - u).min(most);
         if count > 0 {
             self.start(m0);
+            let w = p.functions.past.as_ref().filter(|w| self.goes_past(w)).unwrap_or(w);
             // SAFETY: the caller's promise; these rows lie one after the other along one axis.
             unsafe { self.whole(w, count, |_| 0, 0, &mut []) };
         }
@@ -304,6 +314,14 @@ impl Task<'_> {
         done
     }
 
+    /// Whether the results of a function can go past the caches from here on: whole lines, and none over what is read.
+    fn goes_past(&self, w: &Whole) -> bool {
+        w.past.iter().all(|&c| {
+            let to = self.bases.0[self.p.cursors[c].arg];
+            self.m.row[c].is_multiple_of(64) && self.bases.0.iter().filter(|b| **b == to).count() == 1
+        })
+    }
+
     /// Whether a function can work with the numbers of this launch.
     fn takes(&self, w: &Whole) -> bool {
         // SAFETY: a uniform value of 64 bits has a register of as many.
@@ -360,6 +378,9 @@ impl Task<'_> {
                 DType::F32 if w.wide() => (*(m.ptr[v] as *const f32) as f64).to_bits(),
                 DType::Bool => *(m.ptr[v] as *const u8) as u64,
                 _ if w.wide() => *(m.ptr[v] as *const u64),
+                // The interpreter holds it in 32 bits.
+                DType::F32 if w.words() && inst.dtype == DType::BF16 => *(m.ptr[v] as *const u32) as u64 >> 16,
+                DType::F32 if w.words() => f16_bits(*(m.ptr[v] as *const f32)) as u64,
                 _ => *(m.ptr[v] as *const u32) as u64,
             }
         };

@@ -224,6 +224,12 @@ impl Asm {
         self.code.push(how);
     }
 
+    /// What powers of two leave, from three quarters to below one and a half; NaN below zero.
+    pub fn mantissa(&mut self, dst: Zmm, src: Rm) {
+        self.op(MANTISSA, dst, 0, src, Under::All);
+        self.code.push(0b1011);
+    }
+
     /// `dst = a <op> b` of masks, by the opcode.
     pub fn masks(&mut self, opcode: u8, dst: K, a: K, b: K) {
         // With the bit W they are masks of 64 lanes.

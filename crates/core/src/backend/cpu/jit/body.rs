@@ -33,6 +33,10 @@ pub enum Vop {
     Two(Arith, V, V),
     /// Square root.
     Sqrt(V),
+    /// The exponent as a number: minus infinity for zero, infinity for infinities.
+    Exponent(V),
+    /// What a power of two leaves, from three quarters to below one and a half; NaN below zero.
+    Mantissa(V),
     /// `a * b + c`, rounded once.
     Fma(V, V, V),
     /// `c - a * b`, rounded once.
@@ -301,6 +305,8 @@ pub struct Body {
     pub width: Width,
     /// Vectors of a row, where accumulators stay in registers from row to row.
     pub vectors: u8,
+    /// Pointers whose stores go past the caches.
+    pub past: Vec<usize>,
 }
 
 /// The bits of a number in a lane.
@@ -390,6 +396,8 @@ impl Body {
             | Vop::Masks(_, a, b)
             | Vop::OutMask(_, a, b) => vec![a, b],
             Vop::Sqrt(a)
+            | Vop::Exponent(a)
+            | Vop::Mantissa(a)
             | Vop::InWhere(_, a)
             | Vop::ToFloat(a)
             | Vop::ToInteger(a)

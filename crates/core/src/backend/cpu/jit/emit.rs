@@ -11,6 +11,9 @@ impl Writer<'_> {
     /// Writes lanes in less room.
     fn narrow(&mut self, form: Form, p: usize, a: V, slot: u8, under: Under) -> Option<()> {
         let x = self.register(a)?;
+        if self.goes_past(p, under) {
+            return self.narrow_past(form, p, x, slot);
+        }
         let p = self.pointer(p);
         // Wide lanes are floats first.
         let length = if self.body.wide() { asm::HALF } else { asm::WHOLE };
@@ -33,7 +36,7 @@ impl Writer<'_> {
     }
 
     /// Floats as words in the scratch register (which they may be in themselves).
-    fn upper_words(&mut self, x: Zmm, length: u8) -> Option<()> {
+    pub(super) fn upper_words(&mut self, x: Zmm, length: u8) -> Option<()> {
         let (spare, k) = ([self.free.pop()?, self.free.pop()?], self.free_masks.pop()?);
         let from = if x == SCRATCH { self.free.pop()? } else { x };
         if from != x {
@@ -127,11 +130,15 @@ impl Writer<'_> {
                     self.asm.op(op.op(), r, x, y, Under::All);
                     self.home[i] = Some(r);
                 }
-                Vop::Sqrt(a) => {
+                Vop::Sqrt(a) | Vop::Exponent(a) | Vop::Mantissa(a) => {
                     let x = self.rm(a)?;
                     self.release(i);
                     let r = self.free.pop()?;
-                    self.asm.op(asm::SQRT, r, 0, x, Under::All);
+                    match self.body.ops[i] {
+                        Vop::Exponent(_) => self.asm.op(asm::EXPONENT, r, 0, x, Under::All),
+                        Vop::Mantissa(_) => self.asm.mantissa(r, x),
+                        _ => self.asm.op(asm::SQRT, r, 0, x, Under::All),
+                    }
                     self.home[i] = Some(r);
                 }
                 Vop::ToFloat(a) | Vop::ToInteger(a) | Vop::Round(_, a) => {
@@ -238,8 +245,9 @@ impl Writer<'_> {
                 }
                 Vop::Out(p, a) => {
                     let x = self.register(a)?;
+                    let store = if self.goes_past(p, merging) { asm::MOV_PAST } else { asm::MOV_STORE };
                     let p = self.pointer(p);
-                    self.asm.op(asm::MOV_STORE, x, 0, Rm::Stream(p, slot), merging);
+                    self.asm.op(store, x, 0, Rm::Stream(p, slot), merging);
                     self.release(i);
                 }
                 Vop::Narrow(form, p, a) => {
@@ -256,9 +264,14 @@ impl Writer<'_> {
                 Vop::OutMask(p, m, ones) => {
                     let (k, ones) = (self.home[m]?, self.register(ones)?);
                     self.asm.op(asm::MOV_LOAD, SCRATCH, 0, Rm::Reg(ones), Under::Zeroing(k));
+                    let past = self.goes_past(p, merging);
                     let p = self.pointer(p);
                     if self.body.width == Width::Byte {
-                        self.asm.op(asm::MOV_STORE, SCRATCH, 0, Rm::Stream(p, slot), merging);
+                        let store = if past { asm::MOV_PAST } else { asm::MOV_STORE };
+                        self.asm.op(store, SCRATCH, 0, Rm::Stream(p, slot), merging);
+                    } else if past {
+                        self.asm.op(asm::NARROW_BYTES, SCRATCH, 0, Rm::Reg(SCRATCH), Under::All);
+                        self.store_past(Rm::Bytes(p, slot), 1)?;
                     } else {
                         self.asm.op(asm::NARROW_BYTES, SCRATCH, 0, Rm::Bytes(p, slot), merging);
                     }

@@ -17,6 +17,8 @@ pub struct Whole {
     pub places: Vec<Place>,
     /// Numbers that it is given: their places in the pool, the values, and what they are.
     pub given: Vec<(usize, Val, Given)>,
+    /// Cursors of results that go past the caches: each must begin at the beginning of a line.
+    pub past: Vec<usize>,
     /// Reductions of its pass to places that are counted from where it begins, each with the load of positions.
     pub relative: Vec<(usize, Val)>,
     /// What a row is.
@@ -58,6 +60,11 @@ impl Whole {
     /// Whether its lanes have 64 bits.
     pub fn wide(&self) -> bool {
         self.width == Width::Double
+    }
+
+    /// Whether its lanes have 16 bits.
+    pub fn words(&self) -> bool {
+        self.width == Width::Word
     }
 
     /// Whether all its pointers have registers.

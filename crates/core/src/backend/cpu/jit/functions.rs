@@ -73,6 +73,7 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "exp" => exp(b, x[0]),
         "sigmoid" => sigmoid(b, x[0], exp),
         "tanh" => tanh(b, x[0]),
+        "atan" => atan(b, x[0]),
         "expm1" => expm1(b, x[0]),
         "exp2" => exp2(b, x[0]),
         "log" => logarithms::log(b, x[0]),
@@ -213,6 +214,30 @@ fn power_of_two(b: &mut Body, k: V) -> V {
 pub(super) fn copysign(b: &mut Body, y: V, x: V) -> V {
     let sign = b.sign();
     b.push(Vop::Signed(y, x, sign))
+}
+
+fn atan(b: &mut Body, x: V) -> V {
+    let (zero, one, half, top) = (b.number(0.0), b.number(1.0), b.number(-0.5), b.number(co::ATAN_TOP));
+    let (turn, rest) = (b.number(std::f32::consts::FRAC_PI_2), b.number(co::ATAN_LOW));
+    let a = abs(b, x);
+    let a = b.two(Arith::Min, top, a);
+    let big = b.push(Vop::Compare(GT, a, one));
+    let num = b.push(Vop::Select(big, one, a));
+    let below = b.push(Vop::Select(big, a, one));
+    let q = b.two(Arith::Div, num, below);
+    let lost = b.push(Vop::Less(q, below, num));
+    let lost = b.two(Arith::Mul, lost, q);
+    let z = b.two(Arith::Mul, q, q);
+    let p = poly(b, z, &co::ATAN);
+    let slope = b.push(Vop::Fma(z, half, one));
+    let rest = b.push(Vop::Select(big, rest, zero));
+    let low = b.push(Vop::Fma(lost, slope, rest));
+    let cube = b.two(Arith::Mul, q, z);
+    let y = b.push(Vop::Fma(cube, p, low));
+    let y = b.two(Arith::Add, q, y);
+    let other = b.two(Arith::Sub, turn, y);
+    let y = b.push(Vop::Select(big, other, y));
+    copysign(b, y, x)
 }
 
 fn expm1(b: &mut Body, x: V) -> V {

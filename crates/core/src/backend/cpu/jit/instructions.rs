@@ -55,6 +55,8 @@ const fn plain(map: Map, prefix: u8, narrow: u8, wide: u8) -> Op {
 pub const MOV_LOAD: Op = floats(0x10).bytes(Map::M0F, 3, 0x6f).words(Map::M0F, 3, 0x6f, 1);
 /// Stores.
 pub const MOV_STORE: Op = floats(0x11).bytes(Map::M0F, 3, 0x7f).words(Map::M0F, 3, 0x7f, 1);
+/// Stores past the caches, to the beginnings of lines.
+pub const MOV_PAST: Op = floats(0x2b).bytes(Map::M0F, 1, 0xe7).words(Map::M0F, 1, 0xe7, 0);
 /// `a + b`
 pub const ADD: Op = floats(0x58);
 /// `a * b`
@@ -69,6 +71,10 @@ pub const DIV: Op = floats(0x5e);
 pub const MAX: Op = floats(0x5f);
 /// Square root of the second operand.
 pub const SQRT: Op = floats(0x51);
+/// Exponents as numbers.
+pub const EXPONENT: Op = same(Map::M38, 1, 0x42);
+/// What powers of two leave, by an immediate.
+pub const MANTISSA: Op = same(Map::M3A, 1, 0x26);
 /// Bits of both.
 pub const AND: Op = floats(0x54).bytes(Map::M0F, 1, 0xdb).words(Map::M0F, 1, 0xdb, 0);
 /// Bits of either.

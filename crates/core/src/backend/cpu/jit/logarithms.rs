@@ -52,9 +52,14 @@ pub(super) fn special(b: &mut Body, x: V, y: V) -> V {
 
 /// The natural logarithm.
 pub fn log(b: &mut Body, x: V) -> V {
-    let (e, f) = split(b, x);
-    let y = from_parts(b, e, f, &co::LN);
-    special(b, x, y)
+    // The instructions know zeros, infinities and what is below zero: of those one part or both are no finite numbers.
+    let (m, one, most) = (b.push(Vop::Mantissa(x)), b.number(1.0), b.number(f32::INFINITY));
+    let (whole, part) = (b.push(Vop::Exponent(x)), b.push(Vop::Exponent(m)));
+    let (e, f) = (b.two(Arith::Sub, whole, part), b.two(Arith::Sub, m, one));
+    let y = from_parts(b, e, f, &co::LOG1P);
+    let size = abs(b, e);
+    let m = b.push(Vop::Compare(EQ, size, most));
+    b.push(Vop::Select(m, e, y))
 }
 
 /// A logarithm to another base.

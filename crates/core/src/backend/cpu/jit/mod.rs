@@ -22,6 +22,7 @@ mod instructions;
 mod logarithms;
 mod memory;
 mod operands;
+mod past;
 mod points;
 mod positions;
 mod sections;

@@ -28,12 +28,12 @@ impl Maker<'_> {
             self.known.insert(v, value);
             return Some(value);
         }
-        if values::lanes(inst.dtype, self.width)? == values::Lanes::Halves && inst.level == Level::Uniform {
-            return None; // the interpreter holds it in 32 bits
-        }
+        let halves = values::lanes(inst.dtype, self.width)? == values::Lanes::Halves;
         let value = match (inst.level, &inst.kind, self.o.over) {
             (Level::Elem, InstKind::Load { source: Source::Iota, .. }, _) if self.wide() => self.wide_position(v)?,
-            (Level::Uniform, InstKind::Const(x), _) if !bool => values::constant(self.body(), *x, inst.dtype)?,
+            (Level::Uniform, InstKind::Const(x), _) if !bool && !halves => {
+                values::constant(self.body(), *x, inst.dtype)?
+            }
             (Level::Uniform, _, _) if !bool => self.invariant(v, true),
             (Level::Uniform, _, _) => {
                 let (x, zero) = (self.invariant(v, true), self.body().push(Vop::Const(0)));

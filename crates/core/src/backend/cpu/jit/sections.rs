@@ -91,6 +91,9 @@ pub fn assemble(
     }
     asm.count_down();
     asm.jump_back(0x85, row);
+    if sections.iter().any(|s| !s.body.past.is_empty()) {
+        asm.wait_for_stores();
+    }
     for &r in POINTERS[FIRST_SAVED..].iter().rev() {
         asm.pop(r);
     }

@@ -37,6 +37,8 @@ pub struct Outline<'a> {
     pub cached: &'a [bool],
     /// The passes to be done for a row, with what each should fetch ahead.
     pub passes: Vec<(&'a Pass, &'a [Ahead])>,
+    /// Cursors of results that should go past the caches.
+    pub past: &'a [usize],
     /// What is a row.
     pub over: Over,
     /// Elements of a row.
@@ -75,12 +77,13 @@ impl Outline<'_> {
             placed: vec![],
             nowhere: vec![],
             relative: vec![],
+            past: vec![],
             point: 0,
         };
         for (n, (pass, ahead)) in self.passes.iter().enumerate() {
             m.pass(n, pass, ahead)?;
         }
-        let Maker { sections, places, moves, numbers, small, placed, nowhere, relative, .. } = m;
+        let Maker { sections, places, moves, numbers, small, placed, nowhere, relative, past, .. } = m;
         if sections.is_empty() || small.iter().any(|v| placed.contains(v)) || places.len() > MOST_PLACES {
             return None;
         }
@@ -100,7 +103,7 @@ impl Outline<'_> {
         if pool.len() > NUMBERS {
             return None;
         }
-        Some(Whole { sealed, pool, width, places, given, relative, over: self.over, n: self.n })
+        Some(Whole { sealed, pool, width, places, given, past, relative, over: self.over, n: self.n })
     }
 }
 
@@ -111,7 +114,7 @@ pub(super) struct Maker<'a> {
     pub(super) section: Section,
     sections: Vec<Section>,
     places: Vec<Place>,
-    moves: Vec<i32>,
+    pub(super) moves: Vec<i32>,
     /// The values in the pool, and whether they are given from outside.
     numbers: Vec<(Val, bool)>,
     pub(super) known: HashMap<Val, V>,
@@ -125,6 +128,8 @@ pub(super) struct Maker<'a> {
     pub(super) nowhere: Vec<Val>,
     /// Reductions of a pass to places that are counted from where the function begins, each with the load of positions.
     pub(super) relative: Vec<(usize, Val)>,
+    /// Cursors of results that go past the caches.
+    pub(super) past: Vec<usize>,
     /// The reduce point of a group that is being written.
     pub(super) point: usize,
 }
@@ -279,7 +284,9 @@ impl Maker<'_> {
     /// Asks for memory ahead, where a vector of it is a cache line.
     pub(super) fn fetch(&mut self, ahead: &[Ahead]) -> Option<()> {
         let lane = self.width.bytes();
-        for a in ahead.iter().filter(|a| self.o.cursors.all[a.cursor].size as usize == lane) {
+        // What goes past the caches is not brought there first.
+        let ahead = ahead.iter().filter(|a| !self.o.past.contains(&a.cursor));
+        for a in ahead.filter(|a| self.o.cursors.all[a.cursor].size as usize == lane) {
             let p = self.cursor(a.cursor)?;
             self.body().push(Vop::Prefetch(p, a.bytes, a.how));
         }
@@ -385,6 +392,7 @@ impl Maker<'_> {
         }
         let x = self.operand(value)?;
         let p = self.cursor(c)?;
+        self.mark_past(c, p);
         values::store(self.body(), dtype, p, x)
     }
 }
