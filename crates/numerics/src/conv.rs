@@ -5,7 +5,7 @@
 //!
 //! In `f32`, `fast` chooses: Winograd's algorithm where it pays, sums over one channel for depthwise
 //! ones, and otherwise windows that are read where they lie (`direct`). Other types are matrix
-//! products over unrolled patches, in blocks of fixed size.
+//! products over unrolled patches, in blocks of fixed size (`unrolled`).
 
 mod depthwise;
 mod direct;
@@ -15,6 +15,7 @@ mod patches;
 mod sums;
 mod then;
 mod turn;
+mod unrolled;
 mod winograd;
 
 pub use fast::conv_forward_fused;
@@ -23,10 +24,10 @@ pub use then::{FinishedImage, conv_forward_then};
 
 use crate::element::Real;
 use crate::epilogue::Epilogue;
-use crate::gemm::{Dims, Layout, Operand, Out, gemm, product_into};
+use crate::gemm::{Dims, Layout, Operand, gemm};
 use crate::scratch::{self, Scratch};
 use crate::simd::Isa;
-use patches::{Geometry, gather_patches, scatter_patches};
+use patches::Geometry;
 use std::any::TypeId;
 use std::marker::PhantomData;
 
@@ -93,9 +94,6 @@ struct Problem {
     geometry: Geometry,
 }
 
-/// Elements of an unrolled block of patches; a block of `f32` stays within the L2 cache.
-const BLOCK: usize = 1 << 16;
-
 impl Problem {
     /// `None` when the output is empty.
     fn new(input: [usize; 5], weight: [usize; 5], p: &ConvParams) -> Option<Self> {
@@ -125,11 +123,6 @@ impl Problem {
 
     fn is_depthwise(&self) -> bool {
         self.c == 1 && self.o == 1
-    }
-
-    /// Output positions in a block.
-    fn block(&self) -> usize {
-        (BLOCK / self.patch(self.c).max(1)).clamp(64, 1 << 14)
     }
 }
 
@@ -189,43 +182,8 @@ pub fn conv_forward<T: Real>(
     if p.is_depthwise() {
         return depthwise::forward(&p.geometry, p.groups, input, weight, output);
     }
-    let (positions, patch, block) = (p.outputs(), p.patch(p.c), p.block());
-    let blocks = positions.div_ceil(block);
-    let inputs = p.geometry.inputs();
-    let out = Out::new(output);
-    let task = |t: usize, parallel: bool| {
-        let (image, first) = (t / blocks, t % blocks * block);
-        let group = image % p.groups;
-        let count = block.min(positions - first);
-        let x = &input[image * p.c * inputs..][..p.c * inputs];
-        let w = Operand::new(&weight[group * p.o * patch..][..p.o * patch], Layout::row_major(patch));
-        let lc = Layout::row_major(positions).at(image * p.o * positions + first);
-        let d = Dims::new(p.o, count, patch);
-        let mut columns = Room::new(if p.geometry.is_pointwise() { 0 } else { patch * count });
-        let columns = columns.numbers();
-        let b = if p.geometry.is_pointwise() {
-            Operand::new(x, Layout::row_major(positions).at(first))
-        } else {
-            gather_patches(&p.geometry, x, first, count, columns);
-            Operand::new(&*columns, Layout::row_major(count))
-        };
-        // SAFETY: tasks write different images, groups or positions of the output, which is
-        // borrowed exclusively for this call.
-        unsafe { product_into(d, T::ONE, w, b, T::ZERO, &out, lc, parallel) }
-    };
-    for_tasks(p.n * p.groups * blocks, p.o * patch * block.min(positions), task);
-}
-
-/// Runs tasks `0..count` of about `work` multiplications each, over threads if it pays; a single
-/// task may use threads itself.
-fn for_tasks(count: usize, work: usize, task: impl Fn(usize, bool) + Sync) {
-    if count > 1 && count.saturating_mul(work) >= 1 << 19 {
-        let together = ((1 << 17) / work.max(1)).max(1);
-        crate::tasks::for_tasks(count.div_ceil(together), true, |t| {
-            (t * together..count.min((t + 1) * together)).for_each(|t| task(t, false));
-        });
-    } else {
-        (0..count).for_each(|t| task(t, true));
+    if p.n * p.o > 0 {
+        unrolled::forward(&p, input, weight, output);
     }
 }
 
@@ -263,44 +221,9 @@ pub fn conv_input_grad<T: Real>(
     if p.is_depthwise() {
         return depthwise::input_grad(&p.geometry, p.groups, grad, weight, input_grad);
     }
-    let (positions, patch, block) = (p.outputs(), p.patch(p.c), p.block());
-    let (inputs, kernel) = (p.geometry.inputs(), p.patch(1));
-    if p.n * p.c * inputs == 0 || p.o == 0 {
-        return;
+    if p.n * p.c * p.geometry.inputs() * p.o > 0 {
+        unrolled::input_grad(&p, grad, weight, input_grad);
     }
-    // Tasks take images, or some channels of one where images are few: at least 16 of them, if each has rows enough.
-    let some = p.c.div_ceil(16usize.div_ceil(p.n * p.groups)).max(64usize.div_ceil(kernel)).min(p.c);
-    let parts = p.c.div_ceil(some);
-    let out = Out::new(input_grad);
-    let task = |t: usize, parallel: bool| {
-        let (image, from) = (t / parts, t % parts * some);
-        let (group, channels) = (image % p.groups, some.min(p.c - from));
-        let rows = channels * kernel;
-        let w = Layout::row_major(patch).at(group * p.o * patch + from * kernel).transposed();
-        let (w, g) = (Operand::new(weight, w), Layout::row_major(positions).at(image * p.o * positions));
-        let at = (image * p.c + from) * inputs;
-        if p.geometry.is_pointwise() {
-            let (g, d) = (Operand::new(grad, g), Dims::new(rows, positions, p.o));
-            // SAFETY: tasks write different channels of the gradient, which is borrowed exclusively for this call.
-            return unsafe {
-                product_into(d, T::ONE, w, g, T::ZERO, &out, Layout::row_major(positions).at(at), parallel)
-            };
-        }
-        let mut columns = Room::new(rows * block.min(positions));
-        let columns = columns.numbers();
-        for first in (0..positions).step_by(block) {
-            let count = block.min(positions - first);
-            let columns = &mut columns[..rows * count];
-            let part = Out::new(columns);
-            // SAFETY: the block is this task's own, and so are the channels, as above.
-            unsafe {
-                let (g, d) = (Operand::new(grad, g.at(first)), Dims::new(rows, count, p.o));
-                product_into(d, T::ONE, w, g, T::ZERO, &part, Layout::row_major(count), parallel);
-                scatter_patches(&p.geometry, columns, first, count, out.part(at, channels * inputs));
-            }
-        }
-    };
-    for_tasks(p.n * p.groups * parts, p.o * some * kernel * positions, task);
 }
 
 /// The gradient with respect to the weight, given the one with respect to the output.

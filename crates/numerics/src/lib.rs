@@ -31,6 +31,36 @@
 //! | [`chip`] | what is known of the processor |
 //! | [`weave`] | arrays whose elements alternate |
 
+/// Runs an expression with a name for the plain type of so many bytes: for copies, which only mind how large an element is.
+///
+/// ```
+/// let size = |bytes: usize| gradus_numerics::by_bytes!(bytes, T => size_of::<T>());
+/// assert_eq!([1, 2, 4, 8].map(size), [1, 2, 4, 8]);
+/// ```
+#[macro_export]
+macro_rules! by_bytes {
+    ($bytes:expr, $T:ident => $run:expr) => {
+        match $bytes {
+            1 => {
+                type $T = u8;
+                $run
+            }
+            2 => {
+                type $T = u16;
+                $run
+            }
+            4 => {
+                type $T = u32;
+                $run
+            }
+            _ => {
+                type $T = u64;
+                $run
+            }
+        }
+    };
+}
+
 pub mod attention;
 pub mod border;
 pub mod chip;

@@ -7,17 +7,19 @@
 mod back;
 mod bins;
 mod blocks;
-pub mod doubles;
+mod doubles;
 mod framed;
 mod largest;
 mod last;
 mod mean;
 mod pairs;
 mod places;
+mod pooled;
 mod steps;
 
 pub use bins::{Bins, Window};
 pub use mean::{Divisor, MeanPool, mean_pool, mean_pool_grad};
+pub use pooled::Pooled;
 
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};

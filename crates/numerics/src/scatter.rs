@@ -6,10 +6,14 @@
 use crate::element::Num;
 use crate::lanes::PARALLEL_WORK;
 use crate::tasks::{Shared, for_chunks, for_tasks};
+use lines::{Dimensions, Line, Walk};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use one_hot::one_hot;
+
+/// Lines of fewer indices are not worth a beginning of their own.
+const SHORT: usize = 32;
 
 /// How an update meets the element that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,139 +133,6 @@ fn combine<T: Num>(mode: Mode, old: T, new: T) -> T {
     }
 }
 
-/// Steps through the positions of a row-major `shape`, keeping offsets into strided arrays.
-struct Walk<'a, const A: usize> {
-    shape: &'a [usize],
-    strides: [&'a [isize]; A],
-    at: Vec<usize>,
-    offsets: [isize; A],
-}
-
-impl<'a, const A: usize> Walk<'a, A> {
-    fn new(shape: &'a [usize], strides: [&'a [isize]; A]) -> Self {
-        Walk { shape, strides, at: vec![0; shape.len()], offsets: [0; A] }
-    }
-
-    /// To the next position, the last coordinate fastest.
-    fn step(&mut self) {
-        for d in (0..self.shape.len()).rev() {
-            self.at[d] += 1;
-            for (offset, strides) in self.offsets.iter_mut().zip(self.strides) {
-                *offset += strides[d];
-            }
-            if self.at[d] < self.shape[d] {
-                return;
-            }
-            for (offset, strides) in self.offsets.iter_mut().zip(self.strides) {
-                *offset -= strides[d] * self.shape[d] as isize;
-            }
-            self.at[d] = 0;
-        }
-    }
-}
-
-/// One line of a scatter, along the last dimension of the index.
-struct Line {
-    /// Where the target and the source begin.
-    to: isize,
-    from: isize,
-    /// Steps of the target along the line, of the target along the axis, and of the source along the line.
-    steps: (isize, isize, isize),
-    /// The size of the axis.
-    size: usize,
-    negative: Negative,
-}
-
-impl Line {
-    /// Combines the source in, if all indices are inside.
-    ///
-    /// # Safety
-    ///
-    /// The places of all positions along the axis lie in the target, and nobody else uses them.
-    #[inline(always)]
-    unsafe fn run<T: Num>(&self, dst: *mut T, index: &[i64], src: &[T], f: impl Fn(T, T) -> T) -> bool {
-        let (along, axis, step) = self.steps;
-        if !inside(index, self.size, self.negative) {
-            return false;
-        }
-        let Some(&first) = index.first() else { return true };
-        let from = self.from as usize;
-        // SAFETY: all indices are inside, so these are places the caller promised.
-        let update = |place: isize, new: T| unsafe {
-            let place = dst.offset(place);
-            *place = f(*place, new);
-        };
-        if along == 1 && (step == 1 || step == 0) && same(index) {
-            // A whole row goes to one place.
-            let at = self.to + resolve(first, self.size) as isize * axis;
-            // SAFETY: as above; the places follow each other.
-            let row = unsafe { std::slice::from_raw_parts_mut(dst.offset(at), index.len()) };
-            if step == 1 {
-                row.iter_mut().zip(&src[from..]).for_each(|(d, &s)| *d = f(*d, s));
-            } else {
-                let s = src[from];
-                row.iter_mut().for_each(|d| *d = f(*d, s));
-            }
-        } else if step == 1 && along == 0 && axis == 1 {
-            let src = &src[from..from + index.len()];
-            if self.negative == Negative::Reject {
-                index.iter().zip(src).for_each(|(&i, &s)| update(self.to + i as isize, s));
-            } else {
-                index.iter().zip(src).for_each(|(&i, &s)| update(self.to + resolve(i, self.size) as isize, s));
-            }
-        } else if step == 1 {
-            let src = &src[from..from + index.len()];
-            for ((&i, &s), j) in index.iter().zip(src).zip(0..) {
-                update(self.to + j * along + resolve(i, self.size) as isize * axis, s);
-            }
-        } else {
-            for (&i, j) in index.iter().zip(0..) {
-                let to = self.to + j * along + resolve(i, self.size) as isize * axis;
-                update(to, src[(self.from + j * step) as usize]);
-            }
-        }
-        true
-    }
-}
-
-/// The dimensions of a scatter: extents of the target and of the index, and the steps of the source.
-struct Dimensions {
-    dst: Vec<usize>,
-    index: Vec<usize>,
-    strides: Vec<isize>,
-    axis: usize,
-}
-
-impl Dimensions {
-    /// Without those of one element, and with those made one that lie behind each other in all arrays.
-    fn merged(dst: &[usize], axis: usize, index: &[usize], strides: &[isize]) -> Self {
-        let mut m = Dimensions { dst: vec![], index: vec![], strides: vec![], axis: 0 };
-        // Whether the last one may take another in.
-        let mut open = false;
-        for d in 0..dst.len() {
-            let last = m.dst.len();
-            if d != axis && dst[d] == 1 {
-                continue;
-            }
-            let behind = open && d != axis && index[d] == dst[d];
-            if behind && m.strides[last - 1] == strides[d] * index[d] as isize {
-                m.dst[last - 1] *= dst[d];
-                m.index[last - 1] *= index[d];
-                m.strides[last - 1] = strides[d];
-                continue;
-            }
-            if d == axis {
-                m.axis = last;
-            }
-            open = d != axis;
-            m.dst.push(dst[d]);
-            m.index.push(index[d]);
-            m.strides.push(strides[d]);
-        }
-        m
-    }
-}
-
 fn row_major_strides(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     for d in (1..shape.len()).rev() {
@@ -328,6 +199,25 @@ pub fn scatter<T: Num>(
 
     // Columns `from..to` of all lines of a part of the index, whose target begins at `dst`.
     let lines = |dst: *mut T, first: usize, shape: &[usize], index: &[i64], base: isize, (from, to): (usize, usize)| {
+        if shape[last] < SHORT && last <= first + 1 && (from, to) == (0, shape[last]) {
+            let line = Line { to: 0, from: base, steps: (steps[last], axis_stride, d.strides[last]), size, negative };
+            let apart = if last > first { (steps[first], d.strides[first]) } else { (0, 0) };
+            let index = (index, shape[last]);
+            // SAFETY: as below.
+            let done = unsafe {
+                match mode {
+                    Mode::Assign => line.many(dst, index, src.data, apart, |_, new| new),
+                    Mode::Add => line.many(dst, index, src.data, apart, T::add),
+                    Mode::Mul | Mode::Min | Mode::Max => {
+                        line.many(dst, index, src.data, apart, |old, new| combine(mode, old, new))
+                    }
+                }
+            };
+            if !done {
+                bad.store(true, Ordering::Relaxed);
+            }
+            return;
+        }
         let outer = first..last.max(first);
         let mut walk = Walk::new(&shape[outer.clone()], [&steps[outer.clone()], &d.strides[outer]]);
         for index in index.chunks_exact(shape[last]) {
@@ -421,6 +311,7 @@ pub fn gather<T: Copy + Send + Sync>(
 }
 
 mod copy;
+mod lines;
 mod one_hot;
 mod rows;
 #[cfg(test)]

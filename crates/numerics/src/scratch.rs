@@ -104,6 +104,9 @@ pub fn take(len: usize) -> Scratch {
     Scratch { raw: Some(raw.unwrap_or_else(|| Raw::new(class))), len }
 }
 
+// SAFETY: what is shared can only be read.
+unsafe impl Sync for Scratch {}
+
 impl Deref for Scratch {
     type Target = [f32];
     fn deref(&self) -> &[f32] {

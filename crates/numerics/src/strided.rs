@@ -1,7 +1,10 @@
 //! Elements of an array in any layout, one after the other from any of them on: for readers that want them so, a block at a
 //! time. Lines may be as short as one element, which is where a loop a line would cost more than what it copies.
 
+mod rows;
+
 use crate::transpose::Transposition;
+use rows::copy_rows;
 use smallvec::SmallVec;
 
 /// One axis of an array.
@@ -109,17 +112,48 @@ impl Strided {
             let Some(offset) = offset else { return };
             let width = part.1 - part.0;
             let first = target.wrapping_offset(offset + row as isize * rows.step + part.0 as isize * step);
-            for (i, line) in now.chunks(width).enumerate() {
-                let to = first.wrapping_offset(i as isize * rows.step);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match step {
-                        1 => to.copy_from_nonoverlapping(line.as_ptr(), width),
-                        _ => line.iter().enumerate().for_each(|(j, x)| *to.offset(j as isize * step) = *x),
+            let lines = now.len() / width;
+            // SAFETY: the caller's promise.
+            unsafe {
+                match (step, rows.step) {
+                    (1, apart) => copy_rows(now.as_ptr(), first, (width as isize, apart), lines, width),
+                    (to, 1) if lines > 1 && width >= TURNED => {
+                        let t = Transposition { rows: width, columns: lines, from: width as isize, to };
+                        t.run(now.as_ptr(), first, false);
+                    }
+                    _ => {
+                        for (i, line) in now.chunks(width).enumerate() {
+                            let to = first.wrapping_offset(i as isize * rows.step);
+                            line.iter().enumerate().for_each(|(j, x)| *to.offset(j as isize * step) = *x);
+                        }
                     }
                 }
             }
         });
+    }
+
+    /// [`Strided::read`] of `n` elements of so many bytes.
+    ///
+    /// # Safety
+    ///
+    /// As there, and there is room for `n` of them at `out`.
+    pub unsafe fn read_bytes(&self, bytes: usize, source: *const u8, from: usize, n: usize, out: *mut u8) {
+        // SAFETY: the caller's promise; the type has as many bytes.
+        unsafe {
+            by_bytes!(bytes, T => self.read(source.cast::<T>(), from, std::slice::from_raw_parts_mut(out.cast::<T>(), n)))
+        }
+    }
+
+    /// [`Strided::write`] of `n` elements of so many bytes.
+    ///
+    /// # Safety
+    ///
+    /// As there, and `n` of them lie at `values`.
+    pub unsafe fn write_bytes(&self, bytes: usize, target: *mut u8, from: usize, n: usize, values: *const u8) {
+        // SAFETY: the caller's promise; the type has as many bytes.
+        unsafe {
+            by_bytes!(bytes, T => self.write(target.cast::<T>(), from, std::slice::from_raw_parts(values.cast::<T>(), n)))
+        }
     }
 
     /// The axis before the last.
@@ -202,7 +236,10 @@ impl Plane {
         // SAFETY: the caller's promise.
         unsafe {
             match (line.step, rows.step) {
-                (1, step) => copy_rows(source, step, out, pitch, count, width),
+                (1, step) => {
+                    assert!((count - 1) * pitch + width <= out.len(), "rows that end beyond their room");
+                    copy_rows(source, out.as_mut_ptr(), (step, pitch as isize), count, width);
+                }
                 (0, step) => match (width == pitch, width) {
                     (true, 2) => repeat_each::<T, 2>(source, step, out, count),
                     (true, 3) => repeat_each::<T, 3>(source, step, out, count),
@@ -254,67 +291,6 @@ unsafe fn steps<T: Copy>(source: *const T, step: isize, out: &mut [T]) {
             -1 => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.offset(-(i as isize))),
             _ => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.offset(i as isize * step)),
         }
-    }
-}
-
-/// `count` rows of `width` elements, `step` apart, to rows that are `pitch` apart.
-///
-/// # Safety
-/// All of them lie in the array.
-unsafe fn copy_rows<T: Copy>(source: *const T, step: isize, out: &mut [T], pitch: usize, count: usize, width: usize) {
-    let bytes = width * size_of::<T>();
-    assert!((count - 1) * pitch + width <= out.len(), "rows that end beyond their room");
-    let places = (source.cast::<u8>(), out.as_mut_ptr().cast::<u8>());
-    let steps = (step * size_of::<T>() as isize, pitch * size_of::<T>());
-    // Of a length that is known the copy is two instructions; of one that is not, a call.
-    // SAFETY: the caller's promise, and what was asserted.
-    unsafe {
-        match bytes {
-            1 => each(places, steps, count, |from, to| fixed::<1>(from, to)),
-            2 => each(places, steps, count, |from, to| fixed::<2>(from, to)),
-            3 | 4 => each(places, steps, count, |from, to| ends::<2>(from, to, bytes)),
-            5..=8 => each(places, steps, count, |from, to| ends::<4>(from, to, bytes)),
-            9..=16 => each(places, steps, count, |from, to| ends::<8>(from, to, bytes)),
-            17..=32 => each(places, steps, count, |from, to| ends::<16>(from, to, bytes)),
-            33..=64 => each(places, steps, count, |from, to| ends::<32>(from, to, bytes)),
-            65..=128 => each(places, steps, count, |from, to| ends::<64>(from, to, bytes)),
-            _ => each(places, steps, count, |from, to| to.copy_from_nonoverlapping(from, bytes)),
-        }
-    }
-}
-
-/// A copy for each row; compiled for each kind of copy.
-#[inline(always)]
-fn each(
-    (mut from, mut to): (*const u8, *mut u8),
-    steps: (isize, usize),
-    count: usize,
-    copy: impl Fn(*const u8, *mut u8),
-) {
-    for _ in 0..count {
-        copy(from, to);
-        (from, to) = (from.wrapping_offset(steps.0), to.wrapping_add(steps.1));
-    }
-}
-
-/// # Safety
-/// As [`std::ptr::copy_nonoverlapping`].
-#[inline(always)]
-unsafe fn fixed<const N: usize>(from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promise.
-    unsafe { to.copy_from_nonoverlapping(from, N) }
-}
-
-/// The first and the last `N` bytes, which meet: of `N` to `2 N`.
-///
-/// # Safety
-/// As [`std::ptr::copy_nonoverlapping`].
-#[inline(always)]
-unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        fixed::<N>(from, to);
-        fixed::<N>(from.add(bytes - N), to.add(bytes - N));
     }
 }
 

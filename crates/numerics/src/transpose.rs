@@ -36,6 +36,11 @@ impl Transposition {
     /// Every element lies in its array, and the arrays do not overlap.
     pub unsafe fn run<T: Copy>(&self, source: *const T, target: *mut T, stream: bool) {
         #[cfg(target_arch = "x86_64")]
+        if narrow::suits::<T>(self) {
+            // SAFETY: the caller's promise.
+            return unsafe { narrow::run(self, source, target) };
+        }
+        #[cfg(target_arch = "x86_64")]
         if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
             let side = x86::side::<T>();
             for c in (0..self.columns).step_by(TILE) {
@@ -79,6 +84,8 @@ impl Transposition {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+mod narrow;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

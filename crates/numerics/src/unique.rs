@@ -160,15 +160,44 @@ pub fn histc<T: Order>(x: &[T], bins: usize, min: f64, max: f64) -> Option<Vec<f
     if min == max {
         (min, max) = (min - 1.0, max + 1.0);
     }
-    if !(min.is_finite() && max.is_finite() && min < max) || bins == 0 {
+    if !(min.is_finite() && max.is_finite() && min < max) || bins == 0 || bins >= u32::MAX as usize {
         return None;
     }
-    let mut out = vec![0.0; bins];
-    for x in x.iter().map(|x| x.to_f64()).filter(|x| (min..=max).contains(x)) {
-        let bin = ((x - min) / (max - min) * bins as f64) as usize;
-        out[bin.min(bins - 1)] += 1.0;
+    // What is outside is counted behind the last bin. Counters take turns, and bins are found some at a time, without a branch.
+    let mut counts = vec![0u64; TURNS * (bins + 1)];
+    let mut found = [0u32; 256];
+    for some in x.chunks(found.len()) {
+        let found = &mut found[..some.len()];
+        bins_of(some, (min, max), bins, found);
+        for (i, bin) in found.iter().enumerate() {
+            counts[i % TURNS * (bins + 1) + *bin as usize] += 1;
+        }
     }
-    Some(out)
+    Some((0..bins).map(|b| (0..TURNS).map(|t| counts[t * (bins + 1) + b]).sum::<u64>() as f64).collect())
+}
+
+/// The bins of some elements; `bins` for those outside.
+fn bins_of<T: Order>(x: &[T], bounds: (f64, f64), bins: usize, out: &mut [u32]) {
+    #[inline(always)]
+    fn all<T: Order>(x: &[T], (min, max): (f64, f64), bins: usize, out: &mut [u32]) {
+        let (width, count, last) = (max - min, bins as f64, bins as u32 - 1);
+        for (x, out) in x.iter().zip(out) {
+            let x = x.to_f64();
+            let inside = x >= min && x <= max;
+            let x = if inside { (x - min) / width * count } else { 0.0 };
+            *out = if inside { (x as u32).min(last) } else { last + 1 };
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide<T: Order>(x: &[T], bounds: (f64, f64), bins: usize, out: &mut [u32]) {
+            all(x, bounds, bins, out);
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(x, bounds, bins, out) };
+    }
+    all(x, bounds, bins, out);
 }
 
 /// How often each of `0, 1, 2, …` occurs; at least `min_len` entries. `Err` has the position of

@@ -2,6 +2,7 @@
 
 use super::ConvParams;
 use crate::element::Real;
+use crate::scratch::{self, Scratch};
 use std::ops::Range;
 
 /// The spatial sizes of a convolution.
@@ -62,82 +63,123 @@ pub(super) fn kernel_elements(kernel: [usize; 3]) -> impl Iterator<Item = [usize
     (0..kd).flat_map(move |d| (0..kh).flat_map(move |h| (0..kw).map(move |w| [d, h, w])))
 }
 
-/// A kernel element's outputs along a row that are not on padding, and the input under the first of them.
-struct Seen {
-    outputs: Range<usize>,
-    first: usize,
+/// Where the elements of a channel go when the patches of some output positions are unrolled, in stretches of a row: the same for
+/// all channels and images, so that it is found once.
+pub(super) struct Runs {
+    room: Scratch,
+    count: usize,
+    /// From one element of a stretch to the next in the image.
+    stride: usize,
+    /// Elements of a channel, and of its patches.
+    inputs: usize,
+    patches: usize,
+    /// Whether no patch reaches beyond the image.
+    full: bool,
 }
 
-impl Seen {
-    fn new(g: &Geometry, kw: usize) -> Seen {
-        let outputs = g.inside(2, kw, 0..g.output[2]);
-        let first = g.source(2, outputs.start, kw).unwrap_or(0);
-        Seen { outputs, first }
+/// One stretch: its first places, and how many elements.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Run {
+    to: u32,
+    from: u32,
+    len: u32,
+}
+
+impl Runs {
+    /// For output positions `first .. first + count`. Unrolled, there is a row for each kernel element, `pitch` apart.
+    pub fn new(g: &Geometry, first: usize, count: usize, pitch: usize) -> Runs {
+        let (kernel, stride) = (g.kernel.iter().product::<usize>(), g.params.stride[2]);
+        assert!(u32::try_from(g.inputs().max(kernel * pitch)).is_ok(), "an image too large for its places");
+        let most = kernel * (count.div_ceil(g.output[2]) + 1);
+        let room = scratch::take((most * size_of::<Run>()).div_ceil(size_of::<f32>()));
+        let mut runs = Runs { room, count: 0, stride, inputs: g.inputs(), patches: kernel * pitch, full: false };
+        let (mut n, mut there) = (0usize, 0);
+        let all = runs.all_mut(most);
+        for (k, [kd, kh, kw]) in kernel_elements(g.kernel).enumerate() {
+            g.for_rows(first, count, |at, [d, h], columns| {
+                let inside = g.inside(2, kw, columns.clone());
+                let source = (g.source(0, d, kd), g.source(1, h, kh), g.source(2, inside.start, kw));
+                let (false, (Some(d), Some(h), Some(w))) = (inside.is_empty(), source) else { return };
+                there += inside.len();
+                let to = (k * pitch + at + inside.start - columns.start) as u32;
+                let from = ((d * g.input[1] + h) * g.input[2] + w) as u32;
+                let len = inside.len() as u32;
+                match n.checked_sub(1).map(|last| &mut all[last]) {
+                    // Where an image has no edge between them, two rows are one stretch.
+                    Some(r) if stride == 1 && (r.to + r.len, r.from + r.len) == (to, from) => r.len += len,
+                    _ => {
+                        all[n] = Run { to, from, len };
+                        n += 1;
+                    }
+                }
+            });
+        }
+        Runs { count: n, full: there == kernel * count, ..runs }
     }
 
-    /// Those of some columns, and the input under the first.
+    fn all_mut(&mut self, n: usize) -> &mut [Run] {
+        assert!(self.room.len() * size_of::<f32>() >= n * size_of::<Run>(), "room for them");
+        // SAFETY: as many bytes, aligned, and borrowed exclusively; all bits are numbers.
+        unsafe { std::slice::from_raw_parts_mut(self.room.as_mut_ptr().cast(), n) }
+    }
+
+    fn all(&self) -> &[Run] {
+        // SAFETY: so many were written.
+        unsafe { std::slice::from_raw_parts(self.room.as_ptr().cast(), self.count) }
+    }
+
+    /// Zeros in all places that [`Runs::gather`] leaves alone.
+    pub fn clear<T: Real>(&self, columns: &mut [T]) {
+        if !self.full {
+            columns.fill(T::ZERO);
+        }
+    }
+
+    /// Unrolls the patches of some channels.
+    pub fn gather<T: Real>(&self, x: &[T], columns: &mut [T]) {
+        for (c, x) in x.chunks_exact(self.inputs.max(1)).enumerate() {
+            let columns = &mut columns[c * self.patches..];
+            for r in self.all() {
+                let (to, len) = (&mut columns[r.to as usize..][..r.len as usize], r.len as usize);
+                let x = &x[r.from as usize..];
+                match self.stride {
+                    1 => short(&x[..len], to),
+                    s => to.iter_mut().zip(x.iter().step_by(s)).for_each(|(to, x)| *to = *x),
+                }
+            }
+        }
+    }
+
+    /// Adds patches back to where [`Runs::gather`] took them from.
+    pub fn scatter<T: Real>(&self, columns: &[T], x: &mut [T]) {
+        for (c, x) in x.chunks_exact_mut(self.inputs.max(1)).enumerate() {
+            let columns = &columns[c * self.patches..];
+            for r in self.all() {
+                let (from, len) = (&columns[r.to as usize..][..r.len as usize], r.len as usize);
+                let x = &mut x[r.from as usize..];
+                match self.stride {
+                    1 => x[..len].iter_mut().zip(from).for_each(|(x, c)| *x += *c),
+                    s => x.iter_mut().step_by(s).zip(from).for_each(|(x, c)| *x += *c),
+                }
+            }
+        }
+    }
+}
+
+/// A copy that is no call where it is short: the first and the last elements, which meet.
+#[inline(always)]
+fn short<T: Copy>(from: &[T], to: &mut [T]) {
     #[inline(always)]
-    fn within(&self, columns: &Range<usize>, stride: usize) -> (Range<usize>, usize) {
-        let low = self.outputs.start.clamp(columns.start, columns.end);
-        let high = self.outputs.end.clamp(low, columns.end);
-        (low..high, self.first + (low - self.outputs.start.min(low)) * stride)
+    fn ends<T: Copy, const N: usize>(from: &[T], to: &mut [T]) {
+        to[..N].copy_from_slice(&from[..N]);
+        let last = from.len() - N;
+        to[last..][..N].copy_from_slice(&from[last..][..N]);
     }
-}
-
-/// Fills `columns`, one row per channel and kernel element, one column per output position.
-pub(super) fn gather_patches<T: Real>(g: &Geometry, x: &[T], first: usize, count: usize, columns: &mut [T]) {
-    if g.inputs() == 0 {
-        // All is padding.
-        return columns.fill(T::ZERO);
-    }
-    let stride = g.params.stride[2];
-    let mut rows = columns.chunks_exact_mut(count);
-    for x in x.chunks_exact(g.inputs()) {
-        for ([kd, kh, kw], row) in kernel_elements(g.kernel).zip(&mut rows) {
-            let seen = Seen::new(g, kw);
-            g.for_rows(first, count, |at, [d, h], columns| {
-                let row = &mut row[at..][..columns.len()];
-                let (Some(d), Some(h)) = (g.source(0, d, kd), g.source(1, h, kh)) else {
-                    return row.fill(T::ZERO);
-                };
-                let (inside, w) = seen.within(&columns, stride);
-                let (left, right) = (inside.start - columns.start, inside.end - columns.start);
-                row[..left].fill(T::ZERO);
-                row[right..].fill(T::ZERO);
-                if left < right {
-                    let x = &x[(d * g.input[1] + h) * g.input[2] + w..];
-                    if stride == 1 {
-                        row[left..right].copy_from_slice(&x[..right - left]);
-                    } else {
-                        row[left..right].iter_mut().zip(x.iter().step_by(stride)).for_each(|(r, x)| *r = *x);
-                    }
-                }
-            });
-        }
-    }
-}
-
-/// Adds `columns` back to where [`gather_patches`] took them from.
-pub(super) fn scatter_patches<T: Real>(g: &Geometry, columns: &[T], first: usize, count: usize, x: &mut [T]) {
-    let stride = g.params.stride[2];
-    let mut rows = columns.chunks_exact(count);
-    for x in x.chunks_exact_mut(g.inputs().max(1)) {
-        for ([kd, kh, kw], row) in kernel_elements(g.kernel).zip(&mut rows) {
-            let seen = Seen::new(g, kw);
-            g.for_rows(first, count, |at, [d, h], columns| {
-                let (Some(d), Some(h)) = (g.source(0, d, kd), g.source(1, h, kh)) else { return };
-                let (inside, w) = seen.within(&columns, stride);
-                if !inside.is_empty() {
-                    let row = &row[at + inside.start - columns.start..][..inside.len()];
-                    let x = &mut x[(d * g.input[1] + h) * g.input[2] + w..];
-                    // The unit stride apart: it becomes a vector loop.
-                    if stride == 1 {
-                        x.iter_mut().zip(row).for_each(|(x, r)| *x += *r);
-                    } else {
-                        x.iter_mut().step_by(stride).zip(row).for_each(|(x, r)| *x += *r);
-                    }
-                }
-            });
-        }
+    match from.len() {
+        1 => to[0] = from[0],
+        2..=4 => ends::<T, 2>(from, to),
+        5..=8 => ends::<T, 4>(from, to),
+        _ => to.copy_from_slice(from),
     }
 }

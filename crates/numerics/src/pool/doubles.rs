@@ -1,10 +1,12 @@
-//! The same of `f64`, in plain loops along channels that lie last, which the compiler makes vectors of. Planes are turned,
+//! Pooling of `f64`, in plain loops along channels that lie last, which the compiler makes vectors of. Planes are turned,
 //! some at a time.
 
 use super::last::along;
-use super::{Bins, Divisor, MeanPool, Pool};
+use super::{Bins, Divisor, MeanPool, Pool, Pooled};
+use crate::scratch::{self, Scratch};
 use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::for_chunks;
+use crate::transpose::Transposition;
 
 /// Planes that are turned together.
 const TOGETHER: usize = 8;
@@ -19,29 +21,33 @@ enum Work<'a> {
     MeanGrad(&'a MeanPool),
 }
 
-/// The maximum of each window: see [`super::max_pool`].
-pub fn max_pool(p: &Pool, x: &[f64], y: &mut [f64]) {
-    run(Work::Max, (&p.windows, p.inner), [(x, p.plane()), (&[], 0)], (y, p.outputs()));
-}
+impl Pooled for f64 {
+    fn max_pool(p: &Pool, x: &[f64], y: &mut [f64]) {
+        run(Work::Max, (&p.windows, p.inner), [(x, p.plane()), (&[], 0)], (y, p.outputs()));
+    }
 
-/// The element of `values` where each window's maximum is: see [`super::max_pool_pick`].
-pub fn max_pool_pick(p: &Pool, x: &[f64], values: &[f64], y: &mut [f64]) {
-    run(Work::Pick, (&p.windows, p.inner), [(x, p.plane()), (values, p.plane())], (y, p.outputs()));
-}
+    fn max_pool_pick(p: &Pool, x: &[f64], values: &[f64], y: &mut [f64]) {
+        run(Work::Pick, (&p.windows, p.inner), [(x, p.plane()), (values, p.plane())], (y, p.outputs()));
+    }
 
-/// The gradient of [`max_pool`].
-pub fn max_pool_grad(p: &Pool, x: &[f64], grad: &[f64], dx: &mut [f64]) {
-    run(Work::MaxGrad, (&p.windows, p.inner), [(x, p.plane()), (grad, p.outputs())], (dx, p.plane()));
-}
+    fn max_pool_grad(p: &Pool, x: &[f64], grad: &[f64], dx: &mut [f64]) {
+        run(Work::MaxGrad, (&p.windows, p.inner), [(x, p.plane()), (grad, p.outputs())], (dx, p.plane()));
+    }
 
-/// The mean of each bin: see [`super::mean_pool`].
-pub fn mean_pool(p: &MeanPool, x: &[f64], y: &mut [f64]) {
-    run(Work::Mean(p), (&p.bins, p.inner), [(x, p.plane()), (&[], 0)], (y, p.outputs()));
-}
+    fn max_pool_grad_over(p: &Pool, x: &mut [f64], grad: &[f64]) -> bool {
+        let mut before = Room::new(x.len());
+        before.numbers().copy_from_slice(x);
+        Self::max_pool_grad(p, before.numbers(), grad, x);
+        true
+    }
 
-/// The gradient of [`mean_pool`].
-pub fn mean_pool_grad(p: &MeanPool, grad: &[f64], dx: &mut [f64]) {
-    run(Work::MeanGrad(p), (&p.bins, p.inner), [(grad, p.outputs()), (&[], 0)], (dx, p.plane()));
+    fn mean_pool(p: &MeanPool, x: &[f64], y: &mut [f64]) {
+        run(Work::Mean(p), (&p.bins, p.inner), [(x, p.plane()), (&[], 0)], (y, p.outputs()));
+    }
+
+    fn mean_pool_grad(p: &MeanPool, grad: &[f64], dx: &mut [f64]) {
+        run(Work::MeanGrad(p), (&p.bins, p.inner), [(grad, p.outputs()), (&[], 0)], (dx, p.plane()));
+    }
 }
 
 /// Runs the work over all images, or over blocks of planes, with the places that each input and the output have.
@@ -57,27 +63,49 @@ fn run(work: Work<'_>, (bins, inner): (&[Bins; 2], usize), inputs: [(&[f64], usi
     for_chunks(y, some * n, 1, parallel, |(i, y)| {
         let lanes = y.len() / n;
         let [a, b] = inputs.map(|(x, n)| &x[i * some * n..][..lanes * n]);
-        let mut room = vec![0.0; 2 * lanes];
+        let mut room = Room::new(2 * lanes);
+        let room = room.numbers();
         // SAFETY: what the macro asks for is the CPU's instructions alone.
         unsafe {
             if inner != 1 {
-                return windows(isa, work, bins, lanes, [a, b], &mut room, y);
+                return windows(isa, work, bins, lanes, [a, b], room, y);
             }
-            let (a, b) = (turned(a, lanes, inputs[0].1), turned(b, lanes, inputs[1].1));
-            let mut to = vec![0.0; y.len()];
-            windows(isa, work, bins, lanes, [&a, &b], &mut room, &mut to);
-            y.copy_from_slice(&turned(&to, n, lanes));
+            let (mut a, mut b) = (turned(a, lanes, inputs[0].1), turned(b, lanes, inputs[1].1));
+            let mut to = Room::new(y.len());
+            windows(isa, work, bins, lanes, [a.numbers(), b.numbers()], room, to.numbers());
+            turn(to.numbers(), n, lanes, y);
         }
     });
 }
 
 /// Rows of `n` numbers as columns.
-fn turned(x: &[f64], rows: usize, n: usize) -> Vec<f64> {
-    let mut to = vec![0.0; x.len()];
-    for (r, x) in x.chunks_exact(n.max(1)).enumerate().take(rows) {
-        x.iter().enumerate().for_each(|(i, x)| to[i * rows + r] = *x);
-    }
+fn turned(x: &[f64], rows: usize, n: usize) -> Room {
+    let mut to = Room::new(x.len());
+    turn(x, rows, n, to.numbers());
     to
+}
+
+fn turn(x: &[f64], rows: usize, n: usize, to: &mut [f64]) {
+    assert!(x.len() == rows * n && to.len() == x.len(), "sizes of planes");
+    let t = Transposition { rows: n, columns: rows, from: n as isize, to: rows as isize };
+    // SAFETY: both have all rows and columns, and one is borrowed exclusively.
+    unsafe { t.run(x.as_ptr(), to.as_mut_ptr(), false) }
+}
+
+/// Numbers in a buffer that is kept between calls.
+struct Room(Scratch, usize);
+
+impl Room {
+    fn new(n: usize) -> Room {
+        Room(scratch::take(2 * n), n)
+    }
+
+    /// Whatever they are.
+    fn numbers(&mut self) -> &mut [f64] {
+        assert!(self.0.len() >= 2 * self.1, "room for them");
+        // SAFETY: as many bytes, aligned, and borrowed exclusively; all bits are numbers of some kind.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.1) }
+    }
 }
 
 /// The part of the divisor of a mean that bins along both axes have.

@@ -33,7 +33,9 @@ pub(super) fn row<T: Copy>(from: &[T], next: &[T], to: &mut [T], stream: bool) {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
         return to_end.iter_mut().zip(end).for_each(|(to, from)| *to = *from);
     }
-    to.copy_from_slice(from);
+    assert_eq!(from.len(), to.len(), "rows of one length");
+    // SAFETY: both have that many bytes, and one is borrowed exclusively.
+    unsafe { crate::copy::copy_line(from.as_ptr().cast(), to.as_mut_ptr().cast(), size_of_val(from)) }
 }
 
 /// # Safety

@@ -148,6 +148,7 @@ pub fn select_rows<T: Copy + Send + Sync>(
                 6 => few::<T, 6>(table, some, now),
                 7 => few::<T, 7>(table, some, now),
                 8 => few::<T, 8>(table, some, now),
+                16 if !stream => few::<T, 16>(table, some, now),
                 _ => long(l, table, some, now, stream),
             }
             (out, o, i) = (later, o + 1, 0);

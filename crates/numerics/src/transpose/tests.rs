@@ -17,6 +17,14 @@ fn check<T: Copy + PartialEq + std::fmt::Debug + 'static>(make: impl Fn(usize) -
         (7, 50),
         (40, 2),
         (9, 3),
+        (30, 6),
+        (100, 8),
+        (47, 11),
+        (61, 13),
+        (13, 61),
+        (16, 15),
+        (90, 16),
+        (16, 90),
     ] {
         for (gap, stream) in [(0, false), (3, false), (0, true), (16, true)] {
             let t = Transposition { rows, columns, from: (rows + gap) as isize, to: (columns + gap) as isize };

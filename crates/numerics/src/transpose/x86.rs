@@ -1,18 +1,20 @@
-//! Blocks of 16 by 16 (of 8 by 8 for eight bytes) elements in AVX-512's registers.
+//! Blocks of 16 by 16 (of 8 by 8 for two and for eight bytes) elements in registers.
 
 use super::Transposition;
+use super::narrow::square;
 use std::arch::x86_64::*;
 
 /// The side of a block of elements of this size; zero where there is none.
 pub(super) fn side<T>() -> usize {
     match size_of::<T>() {
-        1 | 2 | 4 => 16,
-        8 => 8,
+        1 | 4 => 16,
+        2 | 8 => 8,
         _ => 0,
     }
 }
 
-/// Transposes block by block; those at the edges read and write what is there.
+/// Transposes block by block. The last one of a line begins earlier where less is left, so that most are whole; those at the edges
+/// of less than a block read and write what is there.
 ///
 /// # Safety
 ///
@@ -21,8 +23,13 @@ pub(super) fn side<T>() -> usize {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn blocks<T: Copy>(t: &Transposition, source: *const T, target: *mut T, stream: bool) {
     let side = side::<T>();
+    let back = |at: usize, n: usize| if n >= side { at.min(n - side) } else { at };
     for r in (0..t.rows).step_by(side) {
+        let r = back(r, t.rows);
         for c in (0..t.columns).step_by(side) {
+            let c = back(c, t.columns);
+            // Past the caches only where lines are aligned.
+            let stream = stream && c % side == 0;
             let from = source.wrapping_offset(c as isize * t.from + r as isize);
             let to = target.wrapping_offset(r as isize * t.to + c as isize);
             let (rows, columns) = (side.min(t.rows - r), side.min(t.columns - c));
@@ -34,11 +41,9 @@ pub(super) unsafe fn blocks<T: Copy>(t: &Transposition, source: *const T, target
                     4 if !whole && edge.pays(side) => edge.singles(from.cast(), to.cast()),
                     8 if rows == 2 && columns == side => pairs(from.cast(), t.from, to.cast(), t.to),
                     8 if !whole && edge.pays(side) => edge.doubles(from.cast(), to.cast()),
-                    2 if !whole && columns == side && edge.pays(side) => edge.words(from.cast(), to.cast()),
-                    1 if !whole && columns == side && edge.pays(side) => edge.bytes(from.cast(), to.cast()),
+                    1 if columns == side => square::<u8, 16>((from.cast(), t.from), (to.cast(), t.to), rows),
+                    2 if columns == side => square::<u16, 8>((from.cast(), t.from), (to.cast(), t.to), rows),
                     _ if !whole => t.plain(source, target, (c, r), (c + columns, r + rows)),
-                    1 => bytes(from.cast(), t.from, to.cast(), t.to),
-                    2 => words(from.cast(), t.from, to.cast(), t.to),
                     4 => singles(from.cast(), t.from, to.cast(), t.to, stream),
                     _ => doubles(from.cast(), t.from, to.cast(), t.to, stream),
                 }
@@ -92,30 +97,6 @@ unsafe fn singles(from: *const i32, step: isize, to: *mut i32, to_step: isize, s
             } else {
                 _mm512_storeu_si512(to.cast(), v);
             }
-        }
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn words(from: *const i16, step: isize, to: *mut i16, to_step: isize) {
-    // SAFETY: as above.
-    unsafe {
-        let row = |i: usize| _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.offset(i as isize * step).cast()));
-        for (i, v) in turn16(std::array::from_fn(row)).into_iter().enumerate() {
-            _mm256_storeu_si256(to.offset(i as isize * to_step).cast(), _mm512_cvtepi32_epi16(v));
-        }
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn bytes(from: *const i8, step: isize, to: *mut i8, to_step: isize) {
-    // SAFETY: as above.
-    unsafe {
-        let row = |i: usize| _mm512_cvtepu8_epi32(_mm_loadu_si128(from.offset(i as isize * step).cast()));
-        for (i, v) in turn16(std::array::from_fn(row)).into_iter().enumerate() {
-            _mm_storeu_si128(to.offset(i as isize * to_step).cast(), _mm512_cvtepi32_epi8(v));
         }
     }
 }
@@ -186,36 +167,6 @@ impl Edge {
     /// Whether it is large enough to be turned in registers: then it also has a quarter of a vector of columns.
     fn pays(&self, side: usize) -> bool {
         4 * self.columns >= side && 4 * self.rows * self.columns >= side * side
-    }
-
-    /// Whole columns of a few words each.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn words(&self, from: *const i16, to: *mut i16) {
-        let rows = ((1u32 << self.rows) - 1) as __mmask16;
-        // SAFETY: the caller gives sixteen columns of so many rows.
-        unsafe {
-            let row = |i: usize| _mm256_maskz_loadu_epi16(rows, from.offset(i as isize * self.from));
-            let v = turn16(std::array::from_fn(|i| _mm512_cvtepu16_epi32(row(i))));
-            for (i, v) in v.into_iter().enumerate().take(self.rows) {
-                _mm256_storeu_si256(to.offset(i as isize * self.to).cast(), _mm512_cvtepi32_epi16(v));
-            }
-        }
-    }
-
-    /// The same for bytes.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn bytes(&self, from: *const i8, to: *mut i8) {
-        let rows = ((1u32 << self.rows) - 1) as __mmask16;
-        // SAFETY: as above.
-        unsafe {
-            let row = |i: usize| _mm_maskz_loadu_epi8(rows, from.offset(i as isize * self.from));
-            let v = turn16(std::array::from_fn(|i| _mm512_cvtepu8_epi32(row(i))));
-            for (i, v) in v.into_iter().enumerate().take(self.rows) {
-                _mm_storeu_si128(to.offset(i as isize * self.to).cast(), _mm512_cvtepi32_epi8(v));
-            }
-        }
     }
 
     #[inline]

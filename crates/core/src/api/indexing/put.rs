@@ -7,14 +7,21 @@ use crate::{
 };
 
 impl Tensor {
-    /// A vector of places along an axis as an index of the shape that `gather` and `scatter` take.
+    /// Whether an index can be a vector of places along an axis.
     #[track_caller]
-    pub(crate) fn row_index(&self, op: &str, a: usize, index: &Tensor) -> Result<Tensor> {
+    fn check_rows(&self, op: &str, a: usize, index: &Tensor) -> Result<()> {
         same_device(op, &[self, index])?;
         if index.rank() > 1 {
             let why = format!("an index for axis {a} is a vector, not {}", index.shape());
             return Err(Error::shape(op, &[self.shape(), index.shape()], why).operand(self).operand(index));
         }
+        index.check_index(op)
+    }
+
+    /// A vector of places along an axis as an index of the shape that `gather` and `scatter` take.
+    #[track_caller]
+    pub(crate) fn row_index(&self, op: &str, a: usize, index: &Tensor) -> Result<Tensor> {
+        self.check_rows(op, a, index)?;
         let n = index.numel();
         let along: Shape = (0..self.rank()).map(|d| if d == a { n } else { 1 }).collect();
         Ok(index.as_index(op)?.reshape_to(&along).expand_to(&self.shape().with(a, n)))
@@ -38,13 +45,13 @@ impl Tensor {
             }
             return Ok(self.ravel().index_select(0, index)?.reshape_to(self.shape()));
         }
-        let places = self.row_index("index_select", a, index)?;
+        self.check_rows("index_select", a, index)?;
         if self.is_table(a) && index.numel() > 0 {
             // Whole rows.
             let rows = self.reshape_to(&[self.dims()[0], self.numel() / self.dims()[0]].into());
-            return Ok(rows.embedding(&index.ravel())?.reshape_to(places.shape()));
+            return Ok(rows.embedding(&index.ravel())?.reshape_to(&self.shape().with(a, index.numel())));
         }
-        self.gather(a as i64, &places)
+        self.gather(a as i64, &self.row_index("index_select", a, index)?)
     }
 
     /// Whether places of this axis are rows of a table that the backend has routines for.
@@ -73,7 +80,7 @@ impl Tensor {
         let source = self.row_source("index_add", a, index, source)?;
         let alpha = alpha.into();
         let scaled = if alpha.f64() == 1.0 { source } else { (&source * alpha).to_dtype(self.dtype()) };
-        let places = self.row_index("index_add", a, index)?;
+        self.check_rows("index_add", a, index)?;
         if self.is_table(a) && index.numel() > 0 && matches!(self.dtype(), DType::F32 | DType::F64) {
             let (rows, width) = (self.dims()[0], self.numel() / self.dims()[0]);
             let flat = [scaled.reshape_to(&[index.numel(), width].into()), index.as_index("index_add")?.ravel()];
@@ -90,7 +97,7 @@ impl Tensor {
             // One index for whole rows, instead of one for every element.
             return Ok(self.scatter_rows(ScatterMode::Add, a, &index.as_index("index_add")?, &scaled));
         }
-        self.scatter_add(a as i64, &places, &scaled)
+        self.scatter_add(a as i64, &self.row_index("index_add", a, index)?, &scaled)
     }
 
     /// A copy with rows combined in at the places `index` of an axis, a vector of i64. The source is of the shape of all
@@ -116,7 +123,7 @@ impl Tensor {
             return Ok(self.ravel().index_copy(0, index, &source.atleast_1d())?.reshape_to(self.shape()));
         }
         let source = self.row_source("index_copy", a, index, source)?;
-        self.row_index("index_copy", a, index)?;
+        self.check_rows("index_copy", a, index)?;
         Ok(self.scatter_rows(ScatterMode::Assign, a, &index.as_index("index_copy")?, &source))
     }
 
@@ -133,7 +140,7 @@ impl Tensor {
             return Ok(self.ravel().index_fill(0, index, &value)?.reshape_to(self.shape()));
         }
         let index = wrapped(&index.as_index("index_fill")?, self.dims()[a]);
-        self.row_index("index_fill", a, &index)?;
+        self.check_rows("index_fill", a, &index)?;
         same_device("index_fill", &[self, &value])?;
         Ok(self.scatter_rows(ScatterMode::Assign, a, &index, &value))
     }

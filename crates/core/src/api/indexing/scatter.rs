@@ -10,8 +10,15 @@ impl Tensor {
     /// An index tensor as i64.
     #[track_caller]
     pub(crate) fn as_index(&self, op: &str) -> Result<Tensor> {
+        self.check_index(op)?;
+        Ok(self.to_dtype(DType::I64))
+    }
+
+    /// Whether this can be an index tensor.
+    #[track_caller]
+    pub(crate) fn check_index(&self, op: &str) -> Result<()> {
         if self.dtype().is_int() {
-            return Ok(self.to_dtype(DType::I64));
+            return Ok(());
         }
         let why = format!("an index must be integers, not {}", self.dtype());
         Err(Error::dtype(op, &[self.dtype()], why).operand(self))

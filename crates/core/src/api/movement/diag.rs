@@ -29,15 +29,21 @@ impl Tensor {
     #[track_caller]
     pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
         let (a, b) = self.two_axes("diagonal", dim1, dim2, self.rank())?;
-        let x = self.movedim([a, b], [-2, -1])?;
-        let &[ref batch @ .., m, n] = x.dims() else { return Err(Tensor::bug("two axes are there")) };
+        Ok(self.movedim([a, b], [-2, -1])?.diagonal_of(offset))
+    }
+
+    /// The diagonal of the last two axes, which there are.
+    #[track_caller]
+    fn diagonal_of(&self, offset: i64) -> Tensor {
+        let (batch, axes) = self.dims().split_at(self.rank() - 2);
+        let (m, n) = (axes[0], axes[1]);
         let down = usize::try_from(offset.saturating_neg()).unwrap_or(0);
         let right = usize::try_from(offset).unwrap_or(0);
         let len = m.saturating_sub(down).min(n.saturating_sub(right));
         // In row-major order, neighbours on a diagonal are n + 1 elements apart.
         let flat: Shape = batch.iter().copied().chain([m * n]).collect();
         let start = if len == 0 { 0 } else { down * n + right };
-        Ok(x.reshape_to(&flat).sliced(batch.len(), start, n as isize + 1, len))
+        self.reshape_to(&flat).sliced(batch.len(), start, n as isize + 1, len)
     }
 
     /// The last axis as the diagonal of a matrix in two new axes, zeros elsewhere.
@@ -131,14 +137,7 @@ impl Tensor {
             let why = format!("needs a matrix, not {}", self.shape());
             return Err(Error::shape("trace", &[self.shape()], why).operand(self));
         }
-        static TRACE: Composite = Composite {
-            name: "trace",
-            build: |x, _| {
-                let (m, n) = (x[0].dims()[0], x[0].dims()[1]);
-                // Neighbours on the diagonal are n + 1 elements apart.
-                x[0].reshape_to(&Shape::from(m * n)).sliced(0, 0, n as isize + 1, m.min(n)).sum()
-            },
-        };
+        static TRACE: Composite = Composite { name: "trace", build: |x, _| x[0].diagonal_of(0).sum() };
         let dtype = if self.dtype().is_float() { self.dtype() } else { DType::I64 };
         Ok(Tensor::composed(&TRACE, &[self], &[], Shape::from([0usize; 0]), dtype))
     }

@@ -101,7 +101,11 @@ impl Tensor {
         if Vec::<f64>::new().try_reserve_exact(bins).is_err() {
             return Err(Error::new("histc", ErrorKind::Alloc { bytes: bins as u128 * 8 }).operand(self));
         }
-        let Some(counts) = unique::histc(&x.to_vec::<f64>()?, bins, min, max) else {
+        let counts = match x.dtype() {
+            DType::F32 => x.with_elements(|x: &[f32]| unique::histc(x, bins, min, max))?,
+            _ => unique::histc(&x.to_vec::<f64>()?, bins, min, max),
+        };
+        let Some(counts) = counts else {
             let why = format!("{bins} bins over {min}..={max} (or over the data, where these are equal) make no sense");
             return Err(Error::value("histc", why).operand(self).hint("bounds must be finite and in order"));
         };

@@ -2,7 +2,7 @@
 //! cache lines.
 
 use crate::kernel::{Access, InstKind, Kernel, Source};
-use gradus_numerics::{tasks::for_tasks, transpose};
+use gradus_numerics::{by_bytes, tasks::for_tasks, transpose};
 
 /// Columns of one piece of work.
 const STRIP: usize = 64;
@@ -82,14 +82,7 @@ impl Transposition {
     /// Every address lies in its buffer, and the buffers do not overlap.
     pub unsafe fn run(&self, bases: super::exec::Bases<'_>) {
         // SAFETY: passed on; the types have the element's size.
-        unsafe {
-            match self.size {
-                1 => self.typed::<u8>(bases),
-                2 => self.typed::<u16>(bases),
-                4 => self.typed::<u32>(bases),
-                _ => self.typed::<u64>(bases),
-            }
-        }
+        unsafe { by_bytes!(self.size, T => self.typed::<T>(bases)) }
     }
 
     /// # Safety

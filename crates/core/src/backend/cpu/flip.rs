@@ -6,7 +6,7 @@ use crate::{
     Result, Scalar,
     kernel::{Arg, InstKind, Kernel, Source, collapse},
 };
-use gradus_numerics::tasks::for_tasks;
+use gradus_numerics::{by_bytes, tasks::for_tasks};
 use smallvec::SmallVec;
 
 /// The shortest lines that are worth a call each.
@@ -91,14 +91,7 @@ impl Form for Flip {
 
     unsafe fn run(&self, bases: Bases<'_>, _: &[Scalar]) -> Result<()> {
         // SAFETY: passed on; the types have the element's size.
-        unsafe {
-            match self.size {
-                1 => self.typed::<u8>(bases),
-                2 => self.typed::<u16>(bases),
-                4 => self.typed::<u32>(bases),
-                _ => self.typed::<u64>(bases),
-            }
-        }
+        unsafe { by_bytes!(self.size, T => self.typed::<T>(bases)) }
         Ok(())
     }
 }

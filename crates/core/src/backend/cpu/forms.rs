@@ -11,6 +11,7 @@ use super::{
     short::Short,
     straight::Straight,
     take::Take,
+    triangle::Triangle,
 };
 use crate::{
     Result, Scalar,
@@ -60,6 +61,9 @@ impl Ready {
         let kernel = single.as_ref().unwrap_or(kernel);
         if let Some(take) = Take::of(kernel) {
             return Ready(Box::new(take));
+        }
+        if let Some(triangle) = Triangle::of(kernel) {
+            return Ready(Box::new(triangle));
         }
         if let Some(flip) = Flip::of(kernel) {
             return Ready(Box::new(flip));

@@ -6,29 +6,36 @@ use crate::{
     op::{Array, Attention, MaxPool},
 };
 use gradus_numerics::{
-    Lanes, Num,
+    Lanes, Num, Real,
     attention::{self, Mask, MaskData, Rows, Saved},
-    pool::{self, Pool, doubles},
+    border::{self, Border},
+    pool::{MeanPool, Pool, Pooled},
     scatter::{self, IndexError, Mode, Negative},
 };
 use smallvec::SmallVec;
 
-pub fn max_pool(which: MaxPool, p: &Pool, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
-    if inputs.first().is_some_and(|x| x.dtype == DType::F64) {
-        match (which, inputs) {
-            (MaxPool::Max, [x]) => doubles::max_pool(p, of(x), out_of(out)),
-            (MaxPool::Pick, [x, v]) => doubles::max_pool_pick(p, of(x), of(v), out_of(out)),
-            (MaxPool::Grad, [x, g]) => doubles::max_pool_grad(p, of(x), of(g), out_of(out)),
-            (MaxPool::Max | MaxPool::Pick | MaxPool::Grad, _) => return Err(Tensor::bug("inputs of a pooling")),
-        }
-        return Ok(());
-    }
+pub fn max_pool<T: Pooled>(which: MaxPool, p: &Pool, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
     match (which, inputs) {
-        (MaxPool::Max, [x]) => pool::max_pool(p, of(x), out_of(out)),
-        (MaxPool::Pick, [x, v]) => pool::max_pool_pick(p, of(x), of(v), out_of(out)),
-        (MaxPool::Grad, [x, g]) => pool::max_pool_grad(p, of(x), of(g), out_of(out)),
+        (MaxPool::Max, [x]) => T::max_pool(p, of(x), out_of(out)),
+        (MaxPool::Pick, [x, v]) => T::max_pool_pick(p, of(x), of(v), out_of(out)),
+        (MaxPool::Grad, [x, g]) => T::max_pool_grad(p, of(x), of(g), out_of(out)),
         (MaxPool::Max | MaxPool::Pick | MaxPool::Grad, _) => return Err(Tensor::bug("inputs of a pooling")),
     }
+    Ok(())
+}
+
+pub fn mean_pool<T: Pooled>(p: &MeanPool, x: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    T::mean_pool(p, of(x), out_of(out));
+    Ok(())
+}
+
+pub fn mean_pool_grad<T: Pooled>(p: &MeanPool, grad: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    T::mean_pool_grad(p, of(grad), out_of(out));
+    Ok(())
+}
+
+pub fn border_grad<T: Real>(b: &Border, grad: &Array<'_>, out: &mut [u8]) -> Result<()> {
+    border::border_grad::<T>(b, of(grad), out_of(out));
     Ok(())
 }
 

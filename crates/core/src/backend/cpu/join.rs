@@ -10,7 +10,7 @@ use crate::{
     backend::{Executable, Slot},
     kernel::{InstKind, Kernel, Source, collapse},
 };
-use gradus_numerics::{copy::copy_line, tasks::for_ranges, weave::weave};
+use gradus_numerics::{by_bytes, copy::copy_line, tasks::for_ranges, weave::weave};
 use smallvec::SmallVec;
 use std::any::Any;
 
@@ -98,12 +98,9 @@ impl Join {
         let bases = exec::Bases(&bases);
         // SAFETY: passed on; the types have the element's size.
         unsafe {
-            match (&self.form, self.dtype.size()) {
-                (Form::Lines(lines), _) => lines.run(bases),
-                (Form::Woven(n), 1) => weave_all::<u8>(*n, bases),
-                (Form::Woven(n), 2) => weave_all::<u16>(*n, bases),
-                (Form::Woven(n), 4) => weave_all::<u32>(*n, bases),
-                (Form::Woven(n), _) => weave_all::<u64>(*n, bases),
+            match &self.form {
+                Form::Lines(lines) => lines.run(bases),
+                Form::Woven(n) => by_bytes!(self.dtype.size(), T => weave_all::<T>(*n, bases)),
             }
         }
     }

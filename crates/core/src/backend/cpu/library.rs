@@ -2,7 +2,7 @@
 
 use super::{
     attention16,
-    fused::{self, add_rows, take_rows},
+    fused::{self, add_rows, border_grad, max_pool, mean_pool, mean_pool_grad, take_rows},
 };
 use crate::{
     DType, Element, Error, ErrorKind, Result, Shape, Tensor,
@@ -12,7 +12,7 @@ use gradus_numerics::{
     Lanes, Num, Real,
     border::{self, Border},
     linalg::{self as la, LinalgError},
-    pool, recurrent,
+    recurrent,
     resample::resample,
     scan,
     scatter::{self, IndexError, Mode, Negative, Source},
@@ -38,6 +38,17 @@ macro_rules! numeric {
     };
 }
 
+/// The same for the types that a routine computes in.
+macro_rules! real {
+    ($op:expr, $d:expr, $f:ident($($a:expr),*)) => {
+        match $d {
+            DType::F64 => $f::<f64>($($a),*),
+            DType::F32 => $f::<f32>($($a),*),
+            d => Err(Error::dtype($op.name(), &[d], format!("needs f32 or f64, not {d}"))),
+        }
+    };
+}
+
 /// Runs a routine on contiguous arrays into `out`, whose type and shape are `spec`.
 pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Shape)) -> Result<()> {
     let d = inputs[0].dtype;
@@ -58,44 +69,16 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
             sort::shuffled(of(&inputs[0]), out_of(out));
             Ok(())
         }
-        HostOp::Linalg(l) => match d {
-            DType::F64 => linalg::<f64>(*l, inputs, out, spec),
-            DType::F32 => linalg::<f32>(*l, inputs, out, spec),
-            d => Err(Error::dtype(op.name(), &[d], format!("needs f32 or f64, not {d}"))),
-        },
-        HostOp::MaxPool(which, pool) => fused::max_pool(*which, pool, inputs, out),
-        HostOp::MeanPool(p) => {
-            if d == DType::F64 {
-                pool::doubles::mean_pool(p, of(&inputs[0]), out_of(out));
-            } else {
-                pool::mean_pool(p, of(&inputs[0]), out_of(out));
-            }
-            Ok(())
-        }
-        HostOp::MeanPoolGrad(p) => {
-            if d == DType::F64 {
-                pool::doubles::mean_pool_grad(p, of(&inputs[0]), out_of(out));
-            } else {
-                pool::mean_pool_grad(p, of(&inputs[0]), out_of(out));
-            }
-            Ok(())
-        }
+        HostOp::Linalg(l) => real!(op, d, linalg(*l, inputs, out, spec)),
+        HostOp::MaxPool(which, pool) => real!(op, d, max_pool(*which, pool, inputs, out)),
+        HostOp::MeanPool(p) => real!(op, d, mean_pool(p, &inputs[0], out)),
+        HostOp::MeanPoolGrad(p) => real!(op, d, mean_pool_grad(p, &inputs[0], out)),
         HostOp::Resample(r) => {
             resample(r, of(&inputs[0]), out_of(out));
             Ok(())
         }
         HostOp::Border(b) => numeric!(d, with_border(b, &inputs[0], out)),
-        HostOp::BorderGrad(b) => match d {
-            DType::F64 => {
-                border::border_grad::<f64>(b, of(&inputs[0]), out_of(out));
-                Ok(())
-            }
-            DType::F32 => {
-                border::border_grad::<f32>(b, of(&inputs[0]), out_of(out));
-                Ok(())
-            }
-            d => Err(Error::dtype(op.name(), &[d], format!("needs f32 or f64, not {d}"))),
-        },
+        HostOp::BorderGrad(b) => real!(op, d, border_grad(b, &inputs[0], out)),
         HostOp::OneHot(classes) => fused::one_hot(*classes, &inputs[0], out),
         HostOp::TakeRows => numeric!(d, take_rows(inputs, out)),
         HostOp::AddRows => numeric!(d, add_rows(inputs, out, &spec.1)),

@@ -30,6 +30,7 @@ mod program;
 mod reduce;
 mod regions;
 mod runs;
+mod shape_of;
 mod shares;
 mod short;
 mod sources;
@@ -37,6 +38,7 @@ mod straight;
 mod take;
 mod tiles;
 mod transfer;
+mod triangle;
 mod whole;
 
 use super::{Backend, Executable, Limits, Matmul, Slot, Tail};
@@ -46,6 +48,7 @@ use crate::{
     kernel::{Kernel, verify},
     op::{Conv, HostOp, MaxPool},
 };
+use gradus_numerics::pool::{Pool, Pooled};
 use std::sync::{Arc, OnceLock};
 
 /// The CPU backend, made once.
@@ -183,22 +186,18 @@ impl Backend for Cpu {
         if at != address(x, dtype) {
             return Ok(false);
         }
-        if dtype == DType::F64 {
-            // SAFETY: as below.
+        /// # Safety
+        /// There are contiguous arrays of these sizes, and nobody else uses the first meanwhile.
+        unsafe fn over<T: Pooled>(pool: &Pool, (x, n): (*mut u8, usize), (grad, m): (*const u8, usize)) -> bool {
+            // SAFETY: the caller's promise.
             let (x, grad) = unsafe {
-                let grad = std::slice::from_raw_parts(address(grad, dtype).cast::<f64>(), types[1].1.numel());
-                (std::slice::from_raw_parts_mut(at.cast::<f64>(), types[0].1.numel()), grad)
+                (std::slice::from_raw_parts_mut(x.cast::<T>(), n), std::slice::from_raw_parts(grad.cast::<T>(), m))
             };
-            let before = x.to_vec();
-            gradus_numerics::pool::doubles::max_pool_grad(pool, &before, grad, x);
-            return Ok(true);
+            T::max_pool_grad_over(pool, x, grad)
         }
+        let (x, grad) = ((at, types[0].1.numel()), (address(grad, dtype).cast_const(), types[1].1.numel()));
         // SAFETY: the planner gives contiguous buffers of exactly these shapes; nobody else uses the first meanwhile.
-        let (x, grad) = unsafe {
-            let grad = std::slice::from_raw_parts(address(grad, dtype).cast::<f32>(), types[1].1.numel());
-            (std::slice::from_raw_parts_mut(at.cast::<f32>(), types[0].1.numel()), grad)
-        };
-        let done = gradus_numerics::pool::max_pool_grad_over(pool, x, grad);
+        let done = unsafe { if dtype == DType::F64 { over::<f64>(pool, x, grad) } else { over::<f32>(pool, x, grad) } };
         if done { Ok(true) } else { Err(Tensor::bug("a gradient over windows that overlap")) }
     }
 

@@ -141,15 +141,16 @@ impl Packed {
             };
             let size = k.args[*arg].dtype.size();
             let lies = lies(&k, access, &mut bytes, size)?;
-            // What is written for every reduce point is brought back to where it belongs.
-            let back = written && matches!(lies, Lies::Fetched(_, _, Some(_)));
+            // What is written for every reduce point is brought back to where it belongs, and so is a copy.
+            let back = written && matches!(lies, Lies::Fetched(_, _, step) if copy || step.is_some());
             if written && !back && (!matches!(lies, Lies::InOrder) || (reduces && inst.level == Level::Elem)) {
                 return None;
             }
             places.push(Place { arg: *arg, offset: access.offset, size, lies, back });
         }
         let fetched = |p: &Place| matches!(p.lies, Lies::Fetched(..));
-        if !places.iter().any(fetched) {
+        // One number for all is filled in, not copied.
+        if !places.iter().any(fetched) || (copy && places.iter().any(|p| matches!(p.lies, Lies::Still))) {
             return None;
         }
         let block = block(&k.map, total, bytes);
@@ -183,28 +184,29 @@ impl Packed {
     unsafe fn one(&self, bases: Bases<'_>, params: &[Scalar], b: usize, room: *mut u8) -> Result<()> {
         let from = b * self.block;
         let n = self.block.min(self.total - from);
+        let Some((whole, rest)) = &self.programs else {
+            // SAFETY: the caller's promise.
+            unsafe { self.copy(bases, from, n, room) };
+            return Ok(());
+        };
         let mut own: SmallVec<[*mut u8; 16]> = SmallVec::new();
-        // A copy is fetched to where it is wanted.
-        let target = self.places.last().filter(|_| self.programs.is_none());
-        let target = target.map(|p| at(bases, p, from as isize));
         for p in &self.places {
             own.push(match &p.lies {
                 Lies::InOrder => at(bases, p, from as isize),
                 Lies::Still => at(bases, p, 0),
                 Lies::Fetched(lies, place, step) => {
-                    let to = target.unwrap_or(room.wrapping_add(*place));
+                    let to = room.wrapping_add(*place);
                     let points = if p.back { 0 } else { step.map_or(1, |_| self.cols) };
                     for r in 0..points {
                         let source = at(bases, p, r as isize * step.unwrap_or(0));
                         // SAFETY: the operand's elements lie in its buffer, and there is room for the block; no other task
                         // writes here. All types are numbers, or truths as bytes, so zeros are values.
-                        unsafe { fetch(lies, p.size, source, from, n, to.wrapping_add(r * n * p.size)) };
+                        unsafe { lies.read_bytes(p.size, source, from, n, to.wrapping_add(r * n * p.size)) };
                     }
                     to
                 }
             });
         }
-        let Some((whole, rest)) = &self.programs else { return Ok(()) };
         let program = if n == self.block { whole } else { rest.as_ref().unwrap_or(whole) };
         // SAFETY: the caller's promise for all blocks.
         unsafe { exec::run_units(program, Bases(&own), params, 0, program.units())? };
@@ -213,60 +215,39 @@ impl Packed {
             for r in 0..self.cols {
                 let target = at(bases, p, r as isize * step);
                 // SAFETY: the caller's promise: these elements are this block's alone.
-                unsafe { bring(lies, p.size, values.wrapping_add(r * n * p.size), from, n, target) };
+                unsafe { lies.write_bytes(p.size, target, from, n, values.wrapping_add(r * n * p.size)) };
             }
         }
         Ok(())
     }
 }
 
+impl Packed {
+    /// A block of a copy: fetched to where it is wanted, or brought there.
+    ///
+    /// # Safety
+    /// As [`exec::run`].
+    unsafe fn copy(&self, bases: Bases<'_>, from: usize, n: usize, room: *mut u8) {
+        let [source, target] = &self.places[..] else { return };
+        let fetched = match (&source.lies, &target.lies) {
+            (Lies::Fetched(lies, ..), there) => {
+                let to = if let Lies::InOrder = there { at(bases, target, from as isize) } else { room };
+                // SAFETY: the operand's elements lie in its buffer, and there is room for the block; no other task writes here.
+                unsafe { lies.read_bytes(source.size, at(bases, source, 0), from, n, to) };
+                to
+            }
+            _ => at(bases, source, from as isize),
+        };
+        if let Lies::Fetched(lies, ..) = &target.lies {
+            // SAFETY: the caller's promise: these elements are this block's alone.
+            unsafe { lies.write_bytes(target.size, at(bases, target, 0), from, n, fetched) };
+        }
+    }
+}
+
 /// The address of an element of a place.
 fn at(bases: Bases<'_>, p: &Place, element: isize) -> *mut u8 {
     bases.0[p.arg].wrapping_offset((p.offset + element) * p.size as isize)
-}
-
-/// Elements of so many bytes from number `from` on.
-///
-/// # Safety
-/// As [`Strided::read`], with room for `n`.
-unsafe fn fetch(lies: &Strided, size: usize, source: *const u8, from: usize, n: usize, to: *mut u8) {
-    /// # Safety
-    /// As [`fetch`].
-    unsafe fn typed<T: Copy>(lies: &Strided, source: *const u8, from: usize, n: usize, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { lies.read(source.cast::<T>(), from, std::slice::from_raw_parts_mut(to.cast::<T>(), n)) }
-    }
-    // SAFETY: the caller's promise; the types have the element's size.
-    unsafe {
-        match size {
-            1 => typed::<u8>(lies, source, from, n, to),
-            2 => typed::<u16>(lies, source, from, n, to),
-            4 => typed::<u32>(lies, source, from, n, to),
-            _ => typed::<u64>(lies, source, from, n, to),
-        }
-    }
-}
-
-/// Elements of so many bytes back to number `from` on.
-///
-/// # Safety
-/// As [`Strided::write`], with `n` values.
-unsafe fn bring(lies: &Strided, size: usize, values: *const u8, from: usize, n: usize, to: *mut u8) {
-    /// # Safety
-    /// As [`bring`].
-    unsafe fn typed<T: Copy>(lies: &Strided, values: *const u8, from: usize, n: usize, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { lies.write(to.cast::<T>(), from, std::slice::from_raw_parts(values.cast::<T>(), n)) }
-    }
-    // SAFETY: the caller's promise; the types have the element's size.
-    unsafe {
-        match size {
-            1 => typed::<u8>(lies, values, from, n, to),
-            2 => typed::<u16>(lies, values, from, n, to),
-            4 => typed::<u32>(lies, values, from, n, to),
-            _ => typed::<u64>(lies, values, from, n, to),
-        }
-    }
 }
 
 /// How an operand lies; none if that cannot be said.

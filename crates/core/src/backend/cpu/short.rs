@@ -12,7 +12,7 @@ use crate::{
     Result, Scalar,
     kernel::{Access, Arg, InstKind, Kernel, Level, Source, collapse},
 };
-use gradus_numerics::{scratch, transpose::Transposition};
+use gradus_numerics::{by_bytes, scratch, transpose::Transposition};
 use smallvec::SmallVec;
 
 /// Shorter rows are read one by one as fast as they are turned.
@@ -161,14 +161,7 @@ impl Short {
 /// As [`Transposition::run`].
 unsafe fn turn(t: &Transposition, size: usize, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
-    unsafe {
-        match size {
-            1 => t.run(from, to, false),
-            2 => t.run(from.cast::<u16>(), to.cast::<u16>(), false),
-            4 => t.run(from.cast::<u32>(), to.cast::<u32>(), false),
-            _ => t.run(from.cast::<u64>(), to.cast::<u64>(), false),
-        }
-    }
+    unsafe { by_bytes!(size, T => t.run(from.cast::<T>(), to.cast::<T>(), false)) }
 }
 
 impl Form for Short {

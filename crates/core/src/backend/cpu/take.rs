@@ -1,12 +1,17 @@
 //! Pure look-ups: a kernel that does nothing but copy what an index names goes element by element, without blocks of
 //! indices in between.
 
-use super::{exec::Bases, forms::Form};
+use super::{
+    exec::Bases,
+    forms::Form,
+    shape_of::{Number, operands, plain},
+};
 use crate::{
     DType, Result, Scalar,
-    kernel::{Access, Arg, InstKind, Kernel, Source, oracle::out_of_range},
+    kernel::{Arg, InstKind, Kernel, Source, Val, oracle::out_of_range},
+    op::ewise,
 };
-use gradus_numerics::tasks::for_tasks;
+use gradus_numerics::{by_bytes, tasks::for_tasks};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -27,22 +32,60 @@ pub struct Take {
     size: usize,
     /// Bytes of an element.
     bytes: usize,
+    wrapped: Option<Wrapped>,
 }
 
-/// The buffer, strides and first element of an access without conditions.
-fn plain(a: &Access) -> bool {
-    a.bounds.is_empty() && a.lookup.is_empty()
+/// What is added to an index below zero, by the numbers of the kernel that say so: those compared with, and that added.
+#[derive(Clone, Copy)]
+struct Wrapped([Number; 3]);
+
+impl Wrapped {
+    /// The index that a value is, and how it counts from the end: `i + n` where `0 > i` and `i >= -n`.
+    fn of(k: &Kernel, v: Val) -> Option<(Val, Wrapped)> {
+        let &[wraps, sum, index] = operands(k, v, &ewise::WHERE)? else { return None };
+        let &[below, above] = operands(k, wraps, &ewise::AND)? else { return None };
+        let (&[zero, a], &[b, least]) = (operands(k, below, &ewise::GT)?, operands(k, above, &ewise::GE)?) else {
+            return None;
+        };
+        let &[c, n] = operands(k, sum, &ewise::ADD)? else { return None };
+        let numbers = [Number::of(k, zero)?, Number::of(k, least)?, Number::of(k, n)?];
+        ([a, b, c] == [index; 3]).then_some((index, Wrapped(numbers)))
+    }
+}
+
+/// Indices below `zero` and not below `least` count from the end: `n` is added to them.
+#[derive(Clone, Copy)]
+struct Ends {
+    zero: i64,
+    least: i64,
+    n: i64,
+}
+
+impl Ends {
+    /// None does.
+    const NONE: Ends = Ends { zero: i64::MIN, least: 0, n: 0 };
+
+    #[inline(always)]
+    fn counted(self, k: i64) -> i64 {
+        if (self.zero > k) & (k >= self.least) { k.wrapping_add(self.n) } else { k }
+    }
 }
 
 impl Take {
     /// Whether a kernel is one.
     pub fn of(k: &Kernel) -> Option<Take> {
-        let [index, table, store] = &k.insts[..] else { return None };
-        let InstKind::Load { source: Source::Arg(i), access: index_at } = &index.kind else { return None };
+        let store = k.insts.last()?;
+        let InstKind::Store { arg: o, access: out_at, value } = &store.kind else { return None };
+        let table = &k.insts[*value];
         let InstKind::Load { source: Source::Arg(t), access: table_at } = &table.kind else { return None };
-        let InstKind::Store { arg: o, access: out_at, value: 1 } = &store.kind else { return None };
         let [lookup] = &table_at.lookup[..] else { return None };
-        let simple = plain(index_at) && plain(out_at) && table_at.bounds.is_empty() && lookup.value == 0;
+        let (index, wrapped) = match Wrapped::of(k, lookup.value) {
+            Some((index, wrapped)) => (&k.insts[index], Some(wrapped)),
+            None => (&k.insts[lookup.value], None),
+        };
+        let InstKind::Load { source: Source::Arg(i), access: index_at } = &index.kind else { return None };
+        let stores = k.insts.iter().filter(|i| matches!(i.kind, InstKind::Store { .. })).count();
+        let simple = plain(index_at) && plain(out_at) && table_at.bounds.is_empty() && stores == 1;
         let types = index.dtype == DType::I64 && table.dtype == store.dtype && k.args[*i].dtype == DType::I64;
         if !simple || !types || !k.reduce.is_empty() || t == o {
             return None;
@@ -64,6 +107,7 @@ impl Take {
             step: lookup.stride,
             size: lookup.size,
             bytes: table.dtype.size(),
+            wrapped,
         })
     }
 
@@ -85,7 +129,7 @@ impl Take {
 
     /// # Safety
     /// As [`Take::run`].
-    unsafe fn typed<T: Copy>(&self, bases: Bases<'_>) -> Result<()> {
+    unsafe fn typed<T: Copy>(&self, bases: Bases<'_>, ends: Ends) -> Result<()> {
         let (n, steps) = self.axes.last().copied().unwrap_or((1, [0; 3]));
         let total: usize = self.axes.iter().map(|a| a.0).product();
         if total == 0 {
@@ -105,7 +149,7 @@ impl Take {
                 let table = all.0[self.at[1].0].cast::<T>().wrapping_offset(at[1]);
                 let out = all.0[self.at[2].0].cast::<T>().wrapping_offset(at[2]);
                 // SAFETY: by the caller's promise; elements of other tasks are others.
-                let bad = unsafe { self.line(index, table, out, steps, from..to) };
+                let bad = unsafe { self.line((index, ends), table, out, steps, from..to) };
                 if let Some(i) = bad {
                     outside.fetch_min(r * n + i, Relaxed);
                 }
@@ -117,7 +161,7 @@ impl Take {
                 let i = self.row(at / n)[0] + (at % n) as isize * steps[0];
                 // SAFETY: an element of the index, over which nothing was written.
                 let k = unsafe { *bases.0[self.at[0].0].cast::<i64>().wrapping_offset(i) };
-                Err(out_of_range(k, self.size))
+                Err(out_of_range(ends.counted(k), self.size))
             }
         }
     }
@@ -126,18 +170,19 @@ impl Take {
     #[inline(always)]
     unsafe fn line<T: Copy>(
         &self,
-        index: *const i64,
+        (index, ends): (*const i64, Ends),
         table: *const T,
         out: *mut T,
         [si, st, so]: [isize; 3],
         part: std::ops::Range<usize>,
     ) -> Option<usize> {
         let (size, step) = (self.size as u64, self.step);
+        let counted = |k: i64| ends.counted(k);
         // SAFETY: by the caller's promise.
         unsafe {
             if si == 0 {
                 // One index for all of them.
-                let k = *index;
+                let k = counted(*index);
                 if k as u64 >= size {
                     return Some(part.start);
                 }
@@ -152,13 +197,14 @@ impl Take {
             }
             if (si, so) == (1, 1) {
                 return match (st, step) {
-                    (0, 1) => along(index, table, out, size, part, |_, k| k),
-                    _ => along(index, table, out, size, part, |i, k| i as isize * st + k * step),
+                    (0, 1) if ends.zero == i64::MIN => along(index, table, out, size, part, |k| k, |_, k| k),
+                    (0, 1) => along(index, table, out, size, part, counted, |_, k| k),
+                    _ => along(index, table, out, size, part, counted, |i, k| i as isize * st + k * step),
                 };
             }
             let mut bad = None;
             for i in part {
-                let k = *index.offset(i as isize * si);
+                let k = counted(*index.offset(i as isize * si));
                 if k as u64 >= size {
                     bad = bad.or(Some(i));
                     continue;
@@ -170,7 +216,7 @@ impl Take {
     }
 }
 
-/// Elements of a line whose index and result have no gaps, each from where its index says: `place(i, k)`. Where the first
+/// Elements of a line whose index and result have no gaps, each from where its index says, counted from the end or not: `place(i, counted(k))`. Where the first
 /// index lies that is outside.
 ///
 /// # Safety
@@ -182,6 +228,7 @@ unsafe fn along<T: Copy>(
     out: *mut T,
     size: u64,
     part: std::ops::Range<usize>,
+    counted: impl Fn(i64) -> i64,
     place: impl Fn(usize, isize) -> isize,
 ) -> Option<usize> {
     const SOME: usize = 4;
@@ -191,7 +238,7 @@ unsafe fn along<T: Copy>(
         // SAFETY: by the caller's promise. All of some indices are read before a result may be written over them.
         unsafe {
             if count == SOME {
-                let k: [i64; SOME] = std::array::from_fn(|j| *index.add(from + j));
+                let k: [i64; SOME] = std::array::from_fn(|j| counted(*index.add(from + j)));
                 if k.iter().all(|&k| (k as u64) < size) {
                     let values: [T; SOME] = std::array::from_fn(|j| *table.offset(place(from + j, k[j] as isize)));
                     *out.add(from).cast::<[T; SOME]>() = values;
@@ -199,7 +246,7 @@ unsafe fn along<T: Copy>(
                 }
             }
             for i in from..from + count {
-                let k = *index.add(i);
+                let k = counted(*index.add(i));
                 if k as u64 >= size {
                     bad = bad.or(Some(i));
                     continue;
@@ -217,15 +264,12 @@ impl Form for Take {
     }
 
     /// A result may lie over the index, element by element.
-    unsafe fn run(&self, bases: Bases<'_>, _: &[Scalar]) -> Result<()> {
+    unsafe fn run(&self, bases: Bases<'_>, params: &[Scalar]) -> Result<()> {
+        let ends = self.wrapped.map_or(Ends::NONE, |w| {
+            let [zero, least, n] = w.0.map(|x| x.get(params).i64());
+            Ends { zero, least, n }
+        });
         // SAFETY: passed on; the types have the element's size.
-        unsafe {
-            match self.bytes {
-                1 => self.typed::<u8>(bases),
-                2 => self.typed::<u16>(bases),
-                4 => self.typed::<u32>(bases),
-                _ => self.typed::<u64>(bases),
-            }
-        }
+        unsafe { by_bytes!(self.bytes, T => self.typed::<T>(bases, ends)) }
     }
 }

@@ -1,0 +1,176 @@
+//! Lines of a scatter along the last dimension of its index.
+
+use super::{Negative, inside, resolve, same};
+use crate::element::Num;
+
+/// Steps through the positions of a row-major `shape`, keeping offsets into strided arrays.
+pub(super) struct Walk<'a, const A: usize> {
+    shape: &'a [usize],
+    strides: [&'a [isize]; A],
+    at: Vec<usize>,
+    pub(super) offsets: [isize; A],
+}
+
+impl<'a, const A: usize> Walk<'a, A> {
+    pub(super) fn new(shape: &'a [usize], strides: [&'a [isize]; A]) -> Self {
+        Walk { shape, strides, at: vec![0; shape.len()], offsets: [0; A] }
+    }
+
+    /// To the next position, the last coordinate fastest.
+    pub(super) fn step(&mut self) {
+        for d in (0..self.shape.len()).rev() {
+            self.at[d] += 1;
+            for (offset, strides) in self.offsets.iter_mut().zip(self.strides) {
+                *offset += strides[d];
+            }
+            if self.at[d] < self.shape[d] {
+                return;
+            }
+            for (offset, strides) in self.offsets.iter_mut().zip(self.strides) {
+                *offset -= strides[d] * self.shape[d] as isize;
+            }
+            self.at[d] = 0;
+        }
+    }
+}
+
+/// One line of a scatter, along the last dimension of the index.
+pub(super) struct Line {
+    /// Where the target and the source begin.
+    pub(super) to: isize,
+    pub(super) from: isize,
+    /// Steps of the target along the line, of the target along the axis, and of the source along the line.
+    pub(super) steps: (isize, isize, isize),
+    /// The size of the axis.
+    pub(super) size: usize,
+    pub(super) negative: Negative,
+}
+
+impl Line {
+    /// Combines the source in, if all indices are inside.
+    ///
+    /// # Safety
+    ///
+    /// The places of all positions along the axis lie in the target, and nobody else uses them.
+    #[inline(always)]
+    pub(super) unsafe fn run<T: Num>(&self, dst: *mut T, index: &[i64], src: &[T], f: impl Fn(T, T) -> T) -> bool {
+        let (along, axis, step) = self.steps;
+        if !inside(index, self.size, self.negative) {
+            return false;
+        }
+        let Some(&first) = index.first() else { return true };
+        let from = self.from as usize;
+        // SAFETY: all indices are inside, so these are places the caller promised.
+        let update = |place: isize, new: T| unsafe {
+            let place = dst.offset(place);
+            *place = f(*place, new);
+        };
+        if along == 1 && (step == 1 || step == 0) && same(index) {
+            // A whole row goes to one place.
+            let at = self.to + resolve(first, self.size) as isize * axis;
+            // SAFETY: as above; the places follow each other.
+            let row = unsafe { std::slice::from_raw_parts_mut(dst.offset(at), index.len()) };
+            if step == 1 {
+                row.iter_mut().zip(&src[from..]).for_each(|(d, &s)| *d = f(*d, s));
+            } else {
+                let s = src[from];
+                row.iter_mut().for_each(|d| *d = f(*d, s));
+            }
+        } else if step == 1 && along == 0 && axis == 1 {
+            let src = &src[from..from + index.len()];
+            if self.negative == Negative::Reject {
+                index.iter().zip(src).for_each(|(&i, &s)| update(self.to + i as isize, s));
+            } else {
+                index.iter().zip(src).for_each(|(&i, &s)| update(self.to + resolve(i, self.size) as isize, s));
+            }
+        } else if step == 1 {
+            let src = &src[from..from + index.len()];
+            for ((&i, &s), j) in index.iter().zip(src).zip(0..) {
+                update(self.to + j * along + resolve(i, self.size) as isize * axis, s);
+            }
+        } else {
+            for (&i, j) in index.iter().zip(0..) {
+                let to = self.to + j * along + resolve(i, self.size) as isize * axis;
+                update(to, src[(self.from + j * step) as usize]);
+            }
+        }
+        true
+    }
+}
+
+impl Line {
+    /// Short lines of `width` indices each, one after the other, so many steps of the target and of the source apart: one check an
+    /// element costs less than what a line takes to begin. `false` as soon as an index is outside.
+    ///
+    /// # Safety
+    ///
+    /// As [`Line::run`], for all lines.
+    #[inline(always)]
+    pub(super) unsafe fn many<T: Num>(
+        &self,
+        dst: *mut T,
+        (index, width): (&[i64], usize),
+        src: &[T],
+        apart: (isize, isize),
+        f: impl Fn(T, T) -> T,
+    ) -> bool {
+        let (along, axis, step) = self.steps;
+        let wrap = if self.negative == Negative::Wrap { self.size as i64 } else { 0 };
+        let (mut to, mut from) = (self.to, self.from);
+        for line in index.chunks_exact(width) {
+            let (mut place, mut read) = (to, from);
+            for &i in line {
+                let i = if i < 0 { i.wrapping_add(wrap) } else { i };
+                if i as u64 >= self.size as u64 {
+                    return false;
+                }
+                // SAFETY: the index is inside, so this is a place the caller promised.
+                unsafe {
+                    let place = dst.offset(place + i as isize * axis);
+                    *place = f(*place, src[read as usize]);
+                }
+                (place, read) = (place + along, read + step);
+            }
+            (to, from) = (to + apart.0, from + apart.1);
+        }
+        true
+    }
+}
+
+/// The dimensions of a scatter: extents of the target and of the index, and the steps of the source.
+pub(super) struct Dimensions {
+    pub(super) dst: Vec<usize>,
+    pub(super) index: Vec<usize>,
+    pub(super) strides: Vec<isize>,
+    pub(super) axis: usize,
+}
+
+impl Dimensions {
+    /// Without those of one element, and with those made one that lie behind each other in all arrays.
+    pub(super) fn merged(dst: &[usize], axis: usize, index: &[usize], strides: &[isize]) -> Self {
+        let mut m = Dimensions { dst: vec![], index: vec![], strides: vec![], axis: 0 };
+        // Whether the last one may take another in.
+        let mut open = false;
+        for d in 0..dst.len() {
+            let last = m.dst.len();
+            if d != axis && dst[d] == 1 {
+                continue;
+            }
+            let behind = open && d != axis && index[d] == dst[d];
+            if behind && m.strides[last - 1] == strides[d] * index[d] as isize {
+                m.dst[last - 1] *= dst[d];
+                m.index[last - 1] *= index[d];
+                m.strides[last - 1] = strides[d];
+                continue;
+            }
+            if d == axis {
+                m.axis = last;
+            }
+            open = d != axis;
+            m.dst.push(dst[d]);
+            m.index.push(index[d]);
+            m.strides.push(strides[d]);
+        }
+        m
+    }
+}
