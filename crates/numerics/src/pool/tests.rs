@@ -343,19 +343,19 @@ proptest! {
         let (mut y64, mut dx64) = (grad64.clone(), x64.clone());
         let narrow = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<f32>>();
         max_pool(&max, &x, &mut y);
-        doubles::max_pool(&max, &x64, &mut y64);
+        <f64 as Pooled>::max_pool(&max, &x64, &mut y64);
         prop_assert_eq!(bits(&narrow(&y64)), bits(&y));
         max_pool_pick(&max, &x, &values, &mut y);
-        doubles::max_pool_pick(&max, &x64, &values64, &mut y64);
+        <f64 as Pooled>::max_pool_pick(&max, &x64, &values64, &mut y64);
         prop_assert_eq!(bits(&narrow(&y64)), bits(&y));
         max_pool_grad(&max, &x, &grad, &mut dx);
-        doubles::max_pool_grad(&max, &x64, &grad64, &mut dx64);
+        <f64 as Pooled>::max_pool_grad(&max, &x64, &grad64, &mut dx64);
         close(&dx64, &wide(&dx), 1e-5);
         mean_pool(&mean, &values, &mut y);
-        doubles::mean_pool(&mean, &values64, &mut y64);
+        <f64 as Pooled>::mean_pool(&mean, &values64, &mut y64);
         close(&y64, &wide(&y), 1e-5);
         mean_pool_grad(&mean, &grad, &mut dx);
-        doubles::mean_pool_grad(&mean, &grad64, &mut dx64);
+        <f64 as Pooled>::mean_pool_grad(&mean, &grad64, &mut dx64);
         close(&dx64, &wide(&dx), 1e-5);
     }
 }

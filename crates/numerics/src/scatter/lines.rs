@@ -99,8 +99,8 @@ impl Line {
 }
 
 impl Line {
-    /// Short lines of `width` indices each, one after the other, so many steps of the target and of the source apart: one check an
-    /// element costs less than what a line takes to begin. `false` as soon as an index is outside.
+    /// Short lines of `width` indices each, one after the other, so many steps of the target and of the source apart, without
+    /// what a line takes to begin. `false` as soon as an index is outside.
     ///
     /// # Safety
     ///
@@ -118,15 +118,15 @@ impl Line {
         let wrap = if self.negative == Negative::Wrap { self.size as i64 } else { 0 };
         let (mut to, mut from) = (self.to, self.from);
         for line in index.chunks_exact(width) {
+            let at = |i: i64| if i < 0 { i.wrapping_add(wrap) } else { i };
+            if line.iter().any(|&i| at(i) as u64 >= self.size as u64) {
+                return false;
+            }
             let (mut place, mut read) = (to, from);
             for &i in line {
-                let i = if i < 0 { i.wrapping_add(wrap) } else { i };
-                if i as u64 >= self.size as u64 {
-                    return false;
-                }
                 // SAFETY: the index is inside, so this is a place the caller promised.
                 unsafe {
-                    let place = dst.offset(place + i as isize * axis);
+                    let place = dst.offset(place + at(i) as isize * axis);
                     *place = f(*place, src[read as usize]);
                 }
                 (place, read) = (place + along, read + step);

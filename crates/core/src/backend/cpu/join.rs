@@ -202,3 +202,30 @@ unsafe fn weave_all<T: Copy>(n: usize, bases: exec::Bases<'_>) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{DType, Tensor};
+
+    #[test]
+    fn short_lines_of_any_layout_are_joined() {
+        for dtype in [DType::U8, DType::BF16, DType::F32, DType::I64] {
+            for (n, m, line) in [(64, 47, 7), (9, 130, 8), (5, 33, 3)] {
+                let all: Vec<i64> = (0..(n * m * line) as i64).map(|i| i % 113).collect();
+                let x = Tensor::from_vec(all.clone(), [n, m, line]).unwrap().to_dtype(dtype);
+                x.eval().unwrap();
+                // Line by line backwards, and the last two axes exchanged.
+                let back = x.flip(2).unwrap();
+                let turned = x.transpose(1, 2).unwrap().contiguous().transpose(1, 2).unwrap();
+                turned.eval().unwrap();
+                let y = Tensor::cat(&[&back.narrow(2, 1, line - 1).unwrap(), &turned], 2).unwrap();
+                let y = y.to_dtype(DType::I64).to_vec::<i64>().unwrap();
+                for (at, y) in y.into_iter().enumerate() {
+                    let (row, c) = (at / (2 * line - 1), at % (2 * line - 1));
+                    let from = if c < line - 1 { line - 2 - c } else { c - (line - 1) };
+                    assert_eq!(y, all[row * line + from], "{n} x {m} x {line} {dtype} at {at}");
+                }
+            }
+        }
+    }
+}

@@ -273,3 +273,30 @@ impl Form for Take {
         unsafe { by_bytes!(self.bytes, T => self.typed::<T>(bases, ends)) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{DType, Scalar, Tensor};
+
+    #[test]
+    fn indices_count_from_the_end_by_whatever_numbers() {
+        let x = Tensor::from_vec((0..1000i64).collect(), 1000).unwrap();
+        let places: Vec<i64> = (0..300).map(|i| (i * 37) % 2000 - 1000).collect();
+        let index = Tensor::from_vec(places.clone(), 300).unwrap();
+        let taken = x.take(&index).unwrap().to_vec::<i64>().unwrap();
+        assert!(taken.iter().zip(&places).all(|(x, i)| *x == i.rem_euclid(1000)));
+        for i in [1000, -1001, i64::MIN] {
+            let index = Tensor::from_vec([places.clone(), vec![i]].concat(), 301).unwrap();
+            let e = x.take(&index).unwrap().to_vec::<i64>().unwrap_err();
+            assert!(e.to_string().contains(&i.to_string()), "{e}");
+        }
+        // Other numbers than those of an axis are what the kernel says, too.
+        let constant = |x: i64| Tensor::constant(Scalar::I(x), DType::I64, index.device());
+        let places: Vec<i64> = (0..300).map(|i| (i * 37) % 1400 - 400).collect();
+        let index = Tensor::from_vec(places.clone(), 300).unwrap();
+        let some = constant(0).raw_gt(&index).raw_and(&index.raw_ge(&constant(-400)));
+        let other = some.raw_where(&(&index + 500), &index);
+        let taken = x.gather(0, &other).unwrap().to_vec::<i64>().unwrap();
+        assert!(taken.iter().zip(&places).all(|(x, &i)| *x == if i < 0 { i + 500 } else { i }));
+    }
+}

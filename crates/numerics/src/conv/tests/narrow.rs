@@ -1,6 +1,7 @@
 //! Gradients of few channels a group, by each of the methods for them, against the definition.
 
 use super::super::*;
+use super::check;
 use crate::testing::{Random, close, wide};
 
 /// The gradients by one method against `f64`, for every width of vectors.
@@ -110,4 +111,19 @@ fn a_nan_reaches_the_weights_that_meet_it_alone() {
         let (o, c, column) = (i / 36, i / 9 % 4, i % 3);
         assert_eq!(dw.is_nan(), o < 4 && c == 0 && column == 2, "weight {i}");
     }
+}
+
+#[test]
+fn several_small_images_at_once() {
+    let pad = ConvParams { padding: [(1, 1); 3], ..ConvParams::default() };
+    check(1, [33, 4, 3, 3, 3], [6, 2, 3, 3, 3], &ConvParams { groups: 2, ..pad });
+    check(2, [21, 5, 1, 1, 9], [4, 5, 1, 1, 1], &ConvParams::default());
+    check(
+        3,
+        [40, 3, 1, 4, 5],
+        [7, 3, 1, 2, 2],
+        &ConvParams { stride: [1, 2, 2], padding: [(0, 0), (1, 1), (1, 0)], ..pad },
+    );
+    check(4, [19, 6, 1, 1, 10], [40, 6, 1, 1, 2], &ConvParams::default());
+    check(5, [17, 2, 2, 2, 2], [5, 2, 2, 2, 2], &ConvParams { stride: [2; 3], ..pad });
 }
