@@ -65,9 +65,9 @@ pub(super) fn weight_grad<T: Real>(p: &Problem, input: &[T], grad: &[T], weight_
         for k in (0..patch).step_by(SQUARE) {
             for (r, dw) in dw.chunks_exact_mut(patch).enumerate() {
                 let (group, o) = ((i * SQUARE + r) / p.o, (i * SQUARE + r) % p.o);
-                for j in k..patch.min(k + SQUARE) {
+                for (j, dw) in dw.iter_mut().enumerate().take(k + SQUARE).skip(k) {
                     let at = group * size + j * p.o + o;
-                    dw[j] = (1..parts).fold(sums[at], |sum, part| sum.add(sums[part * all + at]));
+                    *dw = (1..parts).fold(sums[at], |sum, part| sum.add(sums[part * all + at]));
                 }
             }
         }
