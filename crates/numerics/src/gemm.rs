@@ -321,7 +321,7 @@ mod blocked;
 mod elements;
 mod fused;
 mod half;
-mod lanes;
+pub(crate) mod lanes;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 mod small;

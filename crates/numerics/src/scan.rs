@@ -248,13 +248,10 @@ pub trait LogAddExp: Num {
 macro_rules! log_add_exp {
     ($($t:ident)*) => {$(
         impl LogAddExp for $t {
+            #[inline(always)]
             fn log_add_exp(self, other: Self) -> Self {
-                if $t::is_nan(self) || $t::is_nan(other) {
-                    return $t::NAN;
-                }
-                let (lo, hi) = if self < other { (self, other) } else { (other, self) };
-                // Two equal infinities would give NaN by their difference.
-                if lo == hi && !lo.is_finite() { hi } else { hi + (lo - hi).exp().ln_1p() }
+                // Without branches, so that lanes side by side go into a vector.
+                gradus_math::$t::logaddexp(self, other)
             }
         }
     )*};

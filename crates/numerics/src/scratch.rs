@@ -104,6 +104,28 @@ pub fn take(len: usize) -> Scratch {
     Scratch { raw: Some(raw.unwrap_or_else(|| Raw::new(class))), len }
 }
 
+/// A buffer of `len` numbers of another type.
+pub(crate) struct Of<T>(Scratch, std::marker::PhantomData<T>);
+
+/// A buffer of `len` numbers that any bits are good for.
+pub(crate) fn of<T: Plain>(len: usize) -> Of<T> {
+    Of(take(len * size_of::<T>() / size_of::<f32>()), std::marker::PhantomData)
+}
+
+/// Numbers of which any bits are one, of a whole number of `f32`.
+pub(crate) trait Plain {}
+impl Plain for f32 {}
+impl Plain for f64 {}
+
+impl<T: Plain> Of<T> {
+    /// The numbers.
+    pub(crate) fn numbers(&mut self) -> &mut [T] {
+        let len = self.0.len() * size_of::<f32>() / size_of::<T>();
+        // SAFETY: the memory is initialised, of as many bytes, and at a multiple of 64 of them.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
+    }
+}
+
 // SAFETY: what is shared can only be read.
 unsafe impl Sync for Scratch {}
 

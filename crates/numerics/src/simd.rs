@@ -19,28 +19,6 @@ pub(crate) trait Simd: Copy {
 
     unsafe fn zero() -> Self::V;
     unsafe fn splat(x: f32) -> Self::V;
-    /// Asks for a line that will be read soon; any address will do.
-    #[inline(always)]
-    fn prefetch(p: *const f32) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint; it never faults, and SSE is part of x86-64.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = p;
-    }
-    /// The same for one that need not come nearer than the second cache.
-    #[inline(always)]
-    fn prefetch_second(p: *const f32) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = p;
-    }
     unsafe fn load(p: *const f32) -> Self::V;
     unsafe fn store(p: *mut f32, v: Self::V);
     /// The first `n` numbers, zeros after them; nothing behind them is read.
@@ -94,6 +72,36 @@ pub(crate) trait Simd: Copy {
     unsafe fn pick(a: Self::V, b: Self::V, index: *const i32) -> Self::V;
     /// Transposes `LANES` rows of `LANES` numbers, `from` apart, to rows `to` apart.
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize);
+    /// The sum of each vector, its upper half onto the lower one down to a number, as [`fold`] has it.
+    #[inline(always)]
+    unsafe fn sums(v: [Self::V; 4]) -> [f32; 4] {
+        // SAFETY: the caller's promise.
+        v.map(|v| unsafe { fold::<Self>(v, |a, b| a + b) })
+    }
+}
+
+/// Asks for a line that will be read soon; any address will do.
+#[inline(always)]
+pub(crate) fn prefetch<T>(p: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; it never faults, and SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
+/// The same for one that need not come nearer than the second cache.
+#[inline(always)]
+pub(crate) fn prefetch_second<T>(p: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
 }
 
 /// `e^x` for `x` up to 88, to about one unit in the last place; zero below -87.

@@ -4,7 +4,7 @@
 //! has. The functions are branch-free, so the compiler vectorises each loop; no fast-math is involved, so all three give
 //! the same bits, and one element through the plain loop is the scalar definition the oracle uses.
 
-mod erf;
+mod parts;
 mod prepared;
 mod zero;
 

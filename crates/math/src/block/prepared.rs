@@ -84,7 +84,7 @@ macro_rules! staged {
 /// Blocks of [`crate::f32`].
 pub mod f32 {
     use super::super::Block;
-    pub use super::super::erf::ERF;
+    pub use super::super::parts::{ERF, TANH};
     use crate::f32 as m;
 
     prepared! {
@@ -97,7 +97,6 @@ pub mod f32 {
         LOG1P: f32 = m::log1p, x 0;
         SINH: f32 = m::sinh, x 0;
         COSH: f32 = m::cosh, x 0;
-        TANH: f32 = m::tanh, x 0;
         ASIN: f32 = m::asin, x 0;
         ACOS: f32 = m::acos, x 0;
         ATAN: f32 = m::atan, x 0;

@@ -1,7 +1,7 @@
 //! The error function.
 
-use super::coefficients::{ERF, ERF_PARTS, ERF_TOP, ERF_WIDTH, MAGIC};
 use super::kernel64::{exp_64, ln_64};
+use super::parts::ERF;
 
 /// Error function, at most 2 ULP, all in `f32`.
 ///
@@ -12,15 +12,7 @@ use super::kernel64::{exp_64, ln_64};
 /// ```
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
-    let a = x.abs();
-    let a = if a > ERF_TOP { ERF_TOP } else { a };
-    let k = a.mul_add(ERF_PARTS, MAGIC);
-    let part = k - MAGIC;
-    let t = (-part).mul_add(ERF_WIDTH, a);
-    let i = (k.to_bits() & 15) as usize;
-    let q = poly!(t; ERF[1].0[i], ERF[2].0[i], ERF[3].0[i], ERF[4].0[i], ERF[5].0[i]);
-    let first = if part == 0.0 { t } else { ERF[0].0[i] };
-    q.mul_add(t, first).copysign(x)
+    ERF.at(x)
 }
 
 /// Complementary error function, at most 1 ULP down to the smallest subnormal.

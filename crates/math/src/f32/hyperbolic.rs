@@ -1,28 +1,18 @@
 //! Hyperbolic functions and their inverses.
 
-use super::coefficients::TANH_SMALL;
-use super::exp::{expm1_reduced, pow2i};
 use super::kernel64::{exp_64, ln_64};
+use super::parts::TANH;
 
-/// Hyperbolic tangent, at most 2 ULP, all in `f32`.
+/// Hyperbolic tangent, at most 1 ULP, all in `f32`.
 ///
-/// Below 0.55 an odd polynomial; above, e / (e + 2) with e = expm1(2|x|).
+/// Sixteen parts, each with a polynomial of degree 7 whose coefficients are looked up ([`TANH`]).
 ///
 /// ```
 /// assert_eq!(gradus_math::f32::tanh(20.0), 1.0);
 /// ```
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
-    let a = x.abs();
-    let z = a * a;
-    let q = poly!(z; TANH_SMALL[0], TANH_SMALL[1], TANH_SMALL[2], TANH_SMALL[3], TANH_SMALL[4]);
-    let small = (z * a).mul_add(q, a);
-    let c = if a > 9.5 { 9.5 } else { a };
-    let (k, p) = expm1_reduced(c + c);
-    let s = pow2i(k);
-    let e = p.mul_add(s, s - 1.0);
-    let big = e / (e + 2.0);
-    (if a < 0.55 { small } else { big }).copysign(x)
+    TANH.at(x)
 }
 
 /// e^|x| in `f64`, for |x| up to where `f32` results overflow.

@@ -18,6 +18,7 @@ mod hyperbolic;
 mod kernel64;
 mod log;
 mod modulo;
+pub mod parts;
 mod pow;
 mod reduce;
 mod root;

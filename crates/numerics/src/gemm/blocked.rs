@@ -5,7 +5,7 @@
 //! read in place otherwise. With many rows all of `B` is packed once and threads share the rows;
 //! with fewer, threads share the panels and each packs its own.
 
-use super::tile::{Columns, Panel, Strip, Tiled};
+use super::tile::{self, Columns, Panel, Strip, Tiled};
 use super::{Dims, Finished, Layout};
 use crate::gemv::Strided;
 use crate::scratch::{self, Scratch};
@@ -15,6 +15,9 @@ use std::ops::Range;
 
 /// A product with fewer multiplications is done by the calling thread.
 const PARALLEL: usize = 1 << 17;
+
+/// Multiplications that are worth a task.
+const TASK: usize = 1 << 16;
 
 /// The longest part of the sum that is taken at once: a panel of it stays in the L2 cache.
 const DEEP: usize = 512;
@@ -52,6 +55,9 @@ pub(super) struct Blocked<T = f32> {
     c: *mut T,
     c_row: usize,
     isa: Isa,
+    /// Numbers in a vector, a power of two, and vectors of a row of all panels.
+    lanes: usize,
+    vectors: usize,
     /// Vectors of a panel, at most.
     wide: usize,
     /// Columns behind the last whole vector that are not worth one: sums along the rows of `A`, each by itself.
@@ -71,10 +77,14 @@ impl<T: Tiled> Blocked<T> {
     /// `None` where crate `gemm` knows better: no wide vectors here, steps backwards, an output
     /// without contiguous rows.
     pub(super) fn new(d: Dims, a: Strided<'_, T>, b: Strided<'_, T>, c: *mut T, lc: Layout) -> Option<Blocked<T>> {
-        let isa = Isa::detect();
+        Blocked::on(Isa::detect(), d, a, b, c, lc)
+    }
+
+    /// The same on these vectors.
+    fn on(isa: Isa, d: Dims, a: Strided<'_, T>, b: Strided<'_, T>, c: *mut T, lc: Layout) -> Option<Blocked<T>> {
         if lc.cs != 1 && lc.rs == 1 && d.n > 1 {
             let turned = Dims::new(d.n, d.m, d.k);
-            return Blocked::new(turned, b.turned(), a.turned(), c, lc.transposed());
+            return Blocked::on(isa, turned, b.turned(), a.turned(), c, lc.transposed());
         }
         let steps = |s: &Strided<'_, T>| Some((usize::try_from(s.rs).ok()?, usize::try_from(s.cs).ok()?));
         let fits = isa != Isa::Base && (lc.cs == 1 || d.n == 1) && (lc.rs >= d.n as isize || d.m == 1);
@@ -83,14 +93,12 @@ impl<T: Tiled> Blocked<T> {
         }
         let (a_steps, b_steps) = (steps(&a)?, steps(&b)?);
         let (a, b) = (a.data.as_ptr().wrapping_add(a.offset), b.data.as_ptr().wrapping_add(b.offset));
-        Some(Blocked { d, a, a_steps, b, b_steps, c, c_row: lc.rs.unsigned_abs(), isa, wide: 3, rest: 0 }.with_rest())
-    }
-
-    fn with_rest(self) -> Self {
-        let rest = self.d.n % self.lanes();
-        let pays = T::COLUMNS.is_some() && self.a_steps.1 == 1 && self.d.n > self.lanes();
-        let pays = pays && self.lanes() >= 16 && rest <= MOST_REST && rest * REST_DEEP <= self.d.k;
-        Blocked { rest: if pays { rest } else { 0 }, ..self }
+        let (lanes, c_row) = (T::lanes(isa), lc.rs.unsigned_abs());
+        let rest = d.n % lanes;
+        let pays = a_steps.1 == 1 && d.n > lanes && lanes >= 16 && rest <= MOST_REST && rest * REST_DEEP <= d.k;
+        let rest = if pays { rest } else { 0 };
+        let vectors = (d.n - rest).div_ceil(lanes);
+        Some(Blocked { d, a, a_steps, b, b_steps, c, c_row, isa, lanes, vectors, wide: 3, rest })
     }
 
     /// The columns that panels have.
@@ -116,7 +124,9 @@ impl<T: Tiled> Blocked<T> {
     ///
     /// They are this task's alone, and `b` holds [`Blocked::rest`].
     unsafe fn columns_beyond(&self, rows: Range<usize>, b: *const T) {
-        let Some(columns) = T::COLUMNS.filter(|_| self.rest > 0) else { return };
+        if self.rest == 0 {
+            return;
+        }
         let s = Columns {
             rows: rows.len(),
             k: self.d.k,
@@ -128,30 +138,30 @@ impl<T: Tiled> Blocked<T> {
             c_row: self.c_row,
         };
         // SAFETY: the caller's promise.
-        unsafe { columns(self.isa, &s) }
+        unsafe { tile::columns(self.isa, &s) }
     }
 
-    /// Numbers in a vector.
-    fn lanes(&self) -> usize {
-        T::lanes(self.isa)
+    /// So many columns, to whole vectors. (A division here took as long as some panels do.)
+    fn whole(&self, columns: usize) -> usize {
+        (columns + self.lanes - 1) & !(self.lanes - 1)
     }
 
     /// The first vector of a panel: panels have three vectors, but the last are two and two rather
     /// than three and one.
     fn panel_start(&self, p: usize) -> usize {
-        let (vectors, wide) = (self.main().div_ceil(self.lanes()), self.wide);
+        let Blocked { vectors, wide, .. } = *self;
         let evened = wide == 3 && vectors % 3 == 1 && vectors > 1;
         let threes = if evened { vectors / 3 - 1 } else { vectors };
         if p <= threes { (wide * p).min(vectors) } else { (3 * threes + 2 * (p - threes)).min(vectors) }
     }
 
     fn panels(&self) -> usize {
-        self.main().div_ceil(self.lanes()).div_ceil(self.wide)
+        self.vectors.div_ceil(self.wide)
     }
 
     /// The columns of panels `p..q`.
     fn columns(&self, p: usize, q: usize) -> Range<usize> {
-        self.panel_start(p) * self.lanes()..(self.panel_start(q) * self.lanes()).min(self.main())
+        self.panel_start(p) * self.lanes..(self.panel_start(q) * self.lanes).min(self.main())
     }
 
     /// Whether cores multiply two vectors at once, as those of Intel's servers do, and so stand still sooner for what is not there: rows of
@@ -189,7 +199,7 @@ impl<T: Tiled> Blocked<T> {
         let b = self.b.wrapping_add(part.start * self.b_steps.0 + columns.start * self.b_steps.1);
         let panel = Panel { depth: part.len(), columns: columns.len(), b, steps: self.b_steps };
         // SAFETY: the panel is inside the operand; the rest is the caller's promise.
-        unsafe { T::pack(self.isa, &panel, to, columns.len().next_multiple_of(self.lanes())) }
+        unsafe { T::pack(self.isa, &panel, to, self.whole(columns.len())) }
     }
 
     /// Some rows of a panel's columns, a part of the sum. `b` is where it was packed.
@@ -199,7 +209,7 @@ impl<T: Tiled> Blocked<T> {
     /// The rows and columns are this task's alone, and the packed panel is there.
     unsafe fn multiply(&self, rows: Range<usize>, p: usize, part: &Range<usize>, packed: Option<*const T>) {
         let columns = self.columns(p, p + 1);
-        let row = columns.len().next_multiple_of(self.lanes());
+        let row = self.whole(columns.len());
         let here = self.b.wrapping_add(part.start * self.b_steps.0 + columns.start);
         let (b, b_row) = packed.map_or((here, self.b_steps.0), |b| (b, row));
         let s = Strip {
@@ -220,7 +230,7 @@ impl<T: Tiled> Blocked<T> {
 
     /// Whether a panel can be read in place: whole vectors.
     fn is_whole(&self, p: usize) -> bool {
-        self.columns(p, p + 1).len().is_multiple_of(self.lanes())
+        self.columns(p, p + 1).len() & (self.lanes - 1) == 0
     }
 
     /// Runs the product; `then` gets finished blocks.
@@ -236,7 +246,7 @@ impl<T: Tiled> Blocked<T> {
         }
         let few = if self.packs() { 2 * FEW_ROWS } else { FEW_ROWS };
         let near = self.packs() && self.d.m * self.d.k <= NEAR && self.panels() >= rayon::current_num_threads();
-        let by_panels = (self.d.m < few || near) && self.d.n > self.lanes();
+        let by_panels = (self.d.m < few || near) && self.d.n > self.lanes;
         if by_panels && self.panels() < 8 && self.panels() % 2 == 1 {
             // Two threads are to have equal parts.
             self.wide = 2;
@@ -252,7 +262,9 @@ impl<T: Tiled> Blocked<T> {
     /// As [`Blocked::run`].
     unsafe fn by_panels(&self, parallel: bool, then: Option<Finished<'_>>) {
         let (panels, packs) = (self.panels(), self.packs());
-        let together = panels.div_ceil(64);
+        // Panels of few numbers share a task.
+        let each = self.d.m * self.d.k * self.wide * self.lanes;
+        let together = panels.div_ceil(64).max(TASK / each).min(panels.div_ceil(2).max(1));
         let tasks = panels.div_ceil(together);
         // What is left of the columns is a task, the first: it is the shortest.
         let beyond = usize::from(self.rest > 0);
@@ -267,8 +279,9 @@ impl<T: Tiled> Blocked<T> {
             }
             let t = t - beyond;
             let mine = t * together..panels.min((t + 1) * together);
-            let mut buffer = room::<T>(DEEP.min(self.d.k) * 3 * self.lanes());
-            let buffer = buffer.as_mut_ptr().cast::<T>();
+            let copied = packs || !mine.clone().all(|p| self.is_whole(p));
+            let mut buffer = copied.then(|| room::<T>(DEEP.min(self.d.k) * 3 * self.lanes));
+            let buffer = buffer.as_mut().map_or(std::ptr::null_mut(), |b| b.as_mut_ptr().cast::<T>());
             for part in self.parts() {
                 for p in mine.clone() {
                     // SAFETY: tasks have different panels; a part's panel fits the buffer.
@@ -298,13 +311,13 @@ impl<T: Tiled> Blocked<T> {
         let panels = self.panels();
         // In place, only the last panel may need whole vectors.
         let first = if self.packs() { 0 } else { panels - usize::from(!self.is_whole(panels - 1)) };
-        let skipped = self.panel_start(first) * self.lanes();
-        let width = self.panel_start(panels) * self.lanes() - skipped;
+        let skipped = self.panel_start(first) * self.lanes;
+        let width = self.panel_start(panels) * self.lanes - skipped;
         let mut buffer = room::<T>(width * k);
         let shared = Shared::wrap(buffer.as_mut_ptr().cast::<T>());
         // Parts of the sum one after the other, in each the panels.
         let place = |p: usize, part: &Range<usize>| {
-            part.start * width + (self.panel_start(p) * self.lanes() - skipped) * part.len()
+            part.start * width + (self.panel_start(p) * self.lanes - skipped) * part.len()
         };
         let count = panels - first;
         // Few panels are cut along the sum, so that threads share them evenly.
@@ -319,7 +332,7 @@ impl<T: Tiled> Blocked<T> {
                     if some.is_empty() {
                         continue;
                     }
-                    let row = self.columns(p, p + 1).len().next_multiple_of(self.lanes());
+                    let row = self.whole(self.columns(p, p + 1).len());
                     let to = place(p, &part) + (some.start - part.start) * row;
                     // SAFETY: panels have places of their own, and so have their rows.
                     unsafe { self.pack(p, &some, shared.ptr().add(to)) };

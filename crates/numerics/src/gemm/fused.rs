@@ -2,6 +2,7 @@
 
 use super::blocked::Blocked;
 use super::small::Small;
+use super::tile::Tiled;
 use super::{BatchOffset, Dims, Gemm, Layout, Operand, Out, product_then};
 use crate::epilogue::Epilogue;
 use crate::gemv::{SHORT, Strided, short_rows};
@@ -36,21 +37,28 @@ pub(super) unsafe fn special<T: Gemm>(
 ) -> bool {
     let here = Layout { offset: 0, ..lc };
     if let (Some(a), Some(b)) = (strided(a), strided(b)) {
-        // Vectors are not worth packing a matrix for.
-        if d.m.min(d.n) < 4 {
-            return false;
-        }
-        let p = Blocked::<f64>::new(d, a, b, c.ptr.cast::<f64>().wrapping_add(lc.offset), here);
         // SAFETY: by the caller's promise.
-        return p.map(|p| unsafe { p.run(parallel, None) }).is_some();
+        return unsafe { of_type::<f64>(d, a, b, c.ptr.cast::<f64>().wrapping_add(lc.offset), here, parallel) };
     }
     let (Some(a), Some(b)) = (strided(a), strided(b)) else { return false };
-    let c = c.ptr.cast::<f32>().wrapping_add(lc.offset);
+    // SAFETY: by the caller's promise.
+    unsafe { of_type::<f32>(d, a, b, c.ptr.cast::<f32>().wrapping_add(lc.offset), here, parallel) }
+}
+
+/// The same, of a type that there are kernels for.
+unsafe fn of_type<T: Tiled>(
+    d: Dims,
+    a: Strided<'_, T>,
+    b: Strided<'_, T>,
+    c: *mut T,
+    lc: Layout,
+    parallel: bool,
+) -> bool {
     // SAFETY: by the caller's promise; a product is the transpose of the transposes' product.
     unsafe {
         (d.m <= SHORT && short_rows((d.m, d.n, d.k), a, b, c, lc.rs, lc.cs, parallel))
             || (d.n <= SHORT && short_rows((d.n, d.m, d.k), b.turned(), a.turned(), c, lc.cs, lc.rs, parallel))
-            || Blocked::new(d, a, b, c, here).map(|p| p.run(parallel, None)).is_some()
+            || Blocked::new(d, a, b, c, lc).map(|p| p.run(parallel, None)).is_some()
     }
 }
 

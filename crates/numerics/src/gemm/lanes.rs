@@ -3,7 +3,7 @@
 use crate::simd::{Base, Simd};
 
 /// Vectors of `LANES` numbers; see [`Simd`], which is this for `f32`.
-pub(super) trait Lanes<T>: Copy {
+pub(crate) trait Lanes<T>: Copy {
     /// A vector.
     type V: Copy;
     /// Numbers in a vector.
@@ -24,6 +24,24 @@ pub(super) trait Lanes<T>: Copy {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// Transposes `LANES` rows of `LANES` numbers, `from` apart, to rows `to` apart.
     unsafe fn transpose(x: *const T, from: usize, y: *mut T, to: usize);
+    /// The sum of each vector, its upper half onto the lower one down to a number.
+    unsafe fn sums(v: [Self::V; 4]) -> [T; 4];
+}
+
+/// [`Lanes::sums`] one by one.
+#[inline(always)]
+unsafe fn sums_apart<S: Lanes<f64>>(v: [S::V; 4]) -> [f64; 4] {
+    v.map(|v| {
+        let mut all = [0.0; 8];
+        // SAFETY: no vector is longer than eight.
+        unsafe { S::store(all.as_mut_ptr(), v) };
+        let mut n = S::LANES;
+        while n > 1 {
+            n /= 2;
+            (0..n).for_each(|i| all[i] += all[i + n]);
+        }
+        all[0]
+    })
 }
 
 // SAFETY of all unsafe blocks in this file: the instructions are there by the traits' contract, and pointers are valid by the
@@ -70,6 +88,10 @@ impl<S: Simd> Lanes<f32> for S {
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize) {
         unsafe { S::transpose(x, from, y, to) }
     }
+    #[inline(always)]
+    unsafe fn sums(v: [S::V; 4]) -> [f32; 4] {
+        unsafe { S::sums(v) }
+    }
 }
 
 #[allow(clippy::undocumented_unsafe_blocks)]
@@ -112,6 +134,10 @@ impl Lanes<f64> for Base {
         [a[0] * b[0] + c[0], a[1] * b[1] + c[1]]
     }
     #[inline(always)]
+    unsafe fn sums(v: [Self::V; 4]) -> [f64; 4] {
+        unsafe { sums_apart::<Self>(v) }
+    }
+    #[inline(always)]
     unsafe fn transpose(x: *const f64, from: usize, y: *mut f64, to: usize) {
         (0..4).for_each(|i| unsafe { *y.add(i % 2 * to + i / 2) = *x.add(i / 2 * from + i % 2) });
     }
@@ -120,7 +146,7 @@ impl Lanes<f64> for Base {
 #[cfg(target_arch = "x86_64")]
 #[allow(clippy::undocumented_unsafe_blocks)]
 mod x86 {
-    use super::Lanes;
+    use super::{Lanes, sums_apart};
     use crate::simd::{Avx2, Avx512};
     use std::arch::x86_64::*;
 
@@ -165,6 +191,10 @@ mod x86 {
         #[inline(always)]
         unsafe fn fma(a: __m256d, b: __m256d, c: __m256d) -> __m256d {
             unsafe { _mm256_fmadd_pd(a, b, c) }
+        }
+        #[inline(always)]
+        unsafe fn sums(v: [Self::V; 4]) -> [f64; 4] {
+            unsafe { sums_apart::<Self>(v) }
         }
         #[inline(always)]
         unsafe fn transpose(x: *const f64, from: usize, y: *mut f64, to: usize) {
@@ -221,6 +251,10 @@ mod x86 {
         #[inline(always)]
         unsafe fn fma(a: __m512d, b: __m512d, c: __m512d) -> __m512d {
             unsafe { _mm512_fmadd_pd(a, b, c) }
+        }
+        #[inline(always)]
+        unsafe fn sums(v: [Self::V; 4]) -> [f64; 4] {
+            unsafe { sums_apart::<Self>(v) }
         }
         #[inline(always)]
         unsafe fn transpose(x: *const f64, from: usize, y: *mut f64, to: usize) {

@@ -4,7 +4,7 @@
 use super::lanes::Lanes;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
-use crate::gemv::{ROWS, TOGETHER, dot};
+use crate::gemv::{Line, ROWS, TOGETHER};
 use crate::simd::{Isa, dispatch};
 
 /// Some rows of `C` over the columns of a panel, and what they are made of.
@@ -230,15 +230,13 @@ dispatch! {
 dispatch!(unsafe fn pack64 = pack64_body(p: &Panel<f64>, to: *mut f64, row: usize));
 
 /// Numbers that panels are made of.
-pub(super) trait Tiled: Copy + Send {
+pub(super) trait Tiled: Line {
     /// Numbers in a vector.
     fn lanes(isa: Isa) -> usize;
     /// [`strip`].
     unsafe fn strip(isa: Isa, s: &Strip<Self>);
     /// [`pack_panel`].
     unsafe fn pack(isa: Isa, p: &Panel<Self>, to: *mut Self, row: usize);
-    /// [`Columns`] that are sums along rows of `A`, where there is a kernel for them.
-    const COLUMNS: Option<unsafe fn(Isa, &Columns<Self>)> = None;
 }
 
 /// A few columns of `C`: `k` contiguous numbers in each row of `A` and in each of `count` columns of `B`.
@@ -254,17 +252,19 @@ pub(super) struct Columns<T> {
     pub c_row: usize,
 }
 
+/// [`Columns`] that are sums along rows of `A`.
+///
 /// # Safety
 ///
 /// All of it may be read, and written by this thread alone; there are no more columns than [`TOGETHER`].
-unsafe fn columns(isa: Isa, s: &Columns<f32>) {
+pub(super) unsafe fn columns<T: Line>(isa: Isa, s: &Columns<T>) {
     for i in (0..s.rows).step_by(ROWS) {
         let count = ROWS.min(s.rows - i);
-        let mut sums = [[0.0; ROWS]; TOGETHER];
+        let mut sums = [[T::default(); ROWS]; TOGETHER];
         // SAFETY: the caller's promise. A row too many is the last one again.
         unsafe {
-            let rows = std::array::from_fn(|r| s.a.add((i + r.min(count - 1)) * s.a_row));
-            dot(isa, s.count, s.k, rows, s.b, &mut sums);
+            let rows = &std::array::from_fn(|r| s.a.add((i + r.min(count - 1)) * s.a_row));
+            T::dot(isa, (s.count, count, s.k), rows, s.b, &mut sums);
             for (j, sums) in sums[..s.count].iter().enumerate() {
                 sums[..count].iter().enumerate().for_each(|(r, sum)| *s.c.add((i + r) * s.c_row + j) = *sum);
             }
@@ -273,8 +273,6 @@ unsafe fn columns(isa: Isa, s: &Columns<f32>) {
 }
 
 impl Tiled for f32 {
-    const COLUMNS: Option<unsafe fn(Isa, &Columns<f32>)> = Some(columns);
-
     fn lanes(isa: Isa) -> usize {
         isa.lanes()
     }

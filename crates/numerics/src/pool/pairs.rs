@@ -1,7 +1,7 @@
 //! The maxima of pairs by pairs, and their gradients: windows that lie side by side.
 
 use super::{Window, later};
-use crate::simd::{Simd, dispatch};
+use crate::simd::{Simd, dispatch, prefetch};
 
 /// How many numbers ahead of what is read lines are asked for: the hardware stops at pages' ends.
 const AHEAD: usize = 768;
@@ -12,8 +12,8 @@ unsafe fn pair<S: Simd>(from: *const f32, n: usize) -> (S::V, S::V) {
     // SAFETY: the caller gives that many.
     unsafe {
         let next = from.wrapping_add(S::LANES);
-        S::prefetch(from.wrapping_add(AHEAD));
-        S::prefetch(next.wrapping_add(AHEAD));
+        prefetch(from.wrapping_add(AHEAD));
+        prefetch(next.wrapping_add(AHEAD));
         let (first, second) = ((2 * n).min(S::LANES), (2 * n).saturating_sub(S::LANES));
         let (a, b) = (S::load_first(from, first), S::load_first(next, second));
         (S::evens(a, b), S::odds(a, b))

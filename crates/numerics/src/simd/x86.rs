@@ -164,6 +164,10 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    unsafe fn sums(v: [__m256; 4]) -> [f32; 4] {
+        unsafe { sums4(v.map(|v| _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v)))) }
+    }
+    #[inline(always)]
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize) {
         unsafe {
             let four = |first: usize| transpose4(std::array::from_fn(|i| Self::load(x.add((first + i) * from))));
@@ -173,6 +177,20 @@ impl Simd for Avx2 {
                 Self::store(y.add((i + 4) * to), _mm256_permute2f128_ps::<0x31>(a[i], b[i]));
             }
         }
+    }
+}
+
+/// The sum of each vector: numbers 0 and 2, 1 and 3, and those two.
+#[inline(always)]
+unsafe fn sums4([a, b, c, d]: [__m128; 4]) -> [f32; 4] {
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        let halves = |a, b| _mm_add_ps(_mm_movelh_ps(a, b), _mm_movehl_ps(b, a));
+        let (ab, cd) = (halves(a, b), halves(c, d));
+        let sum = _mm_add_ps(_mm_shuffle_ps::<0b10_00_10_00>(ab, cd), _mm_shuffle_ps::<0b11_01_11_01>(ab, cd));
+        let mut out = [0.0; 4];
+        _mm_storeu_ps(out.as_mut_ptr(), sum);
+        out
     }
 }
 
@@ -367,6 +385,10 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     #[inline(always)]
     unsafe fn pick(a: __m512, b: __m512, index: *const i32) -> __m512 {
         unsafe { _mm512_permutex2var_ps(a, _mm512_loadu_si512(index.cast()), b) }
+    }
+    #[inline(always)]
+    unsafe fn sums(v: [__m512; 4]) -> [f32; 4] {
+        unsafe { Avx2::sums(v.map(|v| _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v)))) }
     }
     #[inline(always)]
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize) {

@@ -27,6 +27,8 @@ pub enum Fetch {
     Second,
     /// The nearest cache, to be written.
     Written,
+    /// The nearest cache, the vectors of a turn so many bytes apart: each follows a stretch of its own.
+    Apart(i32),
 }
 
 /// Cursors worth fetching ahead: what they run over is larger than what the caches hold anyway.
@@ -84,13 +86,47 @@ pub fn past(k: &Kernel, cursors: &Cursors) -> Vec<usize> {
     (0..k.insts.len()).filter_map(stored).filter(large).filter(alone).collect()
 }
 
-/// What a reduction of several rows at once should fetch of operands that no cache holds: to the second cache, where it does not
-/// stand in the way of what is read now.
-pub fn streams(k: &Kernel, cursors: &Cursors) -> Vec<Ahead> {
+/// Cursors of operands that a kernel reads at least so many bytes of.
+fn read(k: &Kernel, cursors: &Cursors, bytes: usize) -> Vec<usize> {
     let read = |v: &usize| matches!(k.insts[*v].kind, InstKind::Load { .. });
     let mut all: Vec<usize> = (0..k.insts.len()).filter(read).filter_map(|v| cursors.of[v]).collect();
     all.sort_unstable();
     all.dedup();
-    all.retain(|&c| streamed(k, &cursors.all[c]) >= BEYOND);
-    all.into_iter().map(|cursor| Ahead { cursor, bytes: AHEAD, how: Fetch::Second }).collect()
+    all.retain(|&c| streamed(k, &cursors.all[c]) >= bytes);
+    all
+}
+
+/// What a reduction of several rows at once should fetch of operands that no cache holds. On Zen 4 to the second cache, where it
+/// does not stand in the way of what is read now; on an Ice Lake server that takes 3.4 ms for 64 MiB, to the first one and half
+/// as far 2.8, and nothing 2.9.
+pub fn streams(k: &Kernel, cursors: &Cursors) -> Vec<Ahead> {
+    let (bytes, how) = if chip().intel { (AHEAD / 2, Fetch::Near) } else { (AHEAD, Fetch::Second) };
+    read(k, cursors, BEYOND).into_iter().map(|cursor| Ahead { cursor, bytes, how }).collect()
+}
+
+/// Elements of the shortest row whose next one is fetched by [`pages`].
+const PAGES: usize = 2048;
+/// Bytes from which on that pays.
+const SEVERAL: usize = 2 << 20;
+
+/// What a single pass over rows of `n` elements, so far apart, should fetch: the next row, at several places at once. Intel's
+/// hardware looks ahead within a page, at most twenty lines: that is half of what a core may ask memory for. One page after the
+/// other an Ice Lake server sums 64 MiB in 3.6 ms, with lines asked for a little ahead in 3.4, and with those of the next four
+/// pages, one of each in turn, in 2.8.
+pub fn pages(k: &Kernel, cursors: &Cursors, n: usize, step: impl Fn(&Cursor) -> isize) -> Vec<Ahead> {
+    if !chip().intel || n < PAGES {
+        return vec![];
+    }
+    let next = |cursor: usize| {
+        let bytes = i32::try_from(step(&cursors.all[cursor])).ok()?;
+        Some(Ahead { cursor, bytes, how: Fetch::Apart(n as i32) })
+    };
+    read(k, cursors, SEVERAL).into_iter().filter_map(next).collect()
+}
+
+/// What a single pass should fetch whose results go past the caches: what it reads, a little ahead. 16 MiB are copied so in 0.69
+/// instead of 0.82 ms; no other way does more.
+pub fn beside_past(k: &Kernel, cursors: &Cursors) -> Vec<Ahead> {
+    let near = |cursor| Ahead { cursor, bytes: AHEAD, how: Fetch::Near };
+    read(k, cursors, STREAM_BYTES).into_iter().map(near).collect()
 }

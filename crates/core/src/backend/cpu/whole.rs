@@ -147,8 +147,17 @@ impl Functions {
         // asked for 2 KiB ahead in 0.97. Rows that several passes visit do interrupt it.
         let visits = m.passes.0.iter().filter(|p| !p.elems.is_empty()).count();
         // Several rows at once are as many streams, too many for it: 6 % of the time of a sum over rows of 64 MiB.
-        let points = m.style == Style::Columns && cols > 1 && visits == 1;
-        let streams = if points { ahead::streams(m.k, m.cursors) } else { vec![] };
+        let streams = match m.style {
+            Style::Rows if cols > order.chunk => {
+                ahead::pages(m.k, m.cursors, order.chunk, |c| m.k.chunk_step(&c.strides) * c.size)
+            }
+            Style::Rows if !m.k.map.is_empty() => {
+                ahead::pages(m.k, m.cursors, cols, |c| c.strides[m.k.map.len() - 1] * c.size)
+            }
+            Style::Columns if cols > 1 => ahead::streams(m.k, m.cursors),
+            Style::Rows | Style::Columns => vec![],
+        };
+        let streams = if visits == 1 { streams } else { vec![] };
         let ahead = |s: usize| if visits > 1 && cols <= order.chunk { &m.passes.1[s][..] } else { &streams[..] };
         let all = |from: usize, to: usize| (from..to).map(|s| (&m.passes.0[s], ahead(s)));
         let make = |from: usize, to: usize, over: Over, n: usize| {
@@ -184,7 +193,10 @@ impl Functions {
             Style::Columns => {}
         }
         if let Some(Whole { over, n, .. }) = out.units {
-            let (past, passes) = (&ahead::past(m.k, m.cursors)[..], all(0, count).collect());
+            let past = &ahead::past(m.k, m.cursors)[..];
+            let beside = if visits == 1 { ahead::beside_past(m.k, m.cursors) } else { vec![] };
+            let fetched = |s: usize| if visits == 1 { &beside[..] } else { ahead(s) };
+            let passes = m.passes.0.iter().enumerate().map(|(s, pass)| (pass, fetched(s))).collect();
             let outline = Outline { k: m.k, cursors: m.cursors, cached: m.cached, passes, past, over, n };
             out.past = if past.is_empty() { None } else { outline.compile().filter(|w| !w.past.is_empty()) };
         }

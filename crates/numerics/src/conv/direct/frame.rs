@@ -5,7 +5,7 @@ use super::gather::{copy, zero};
 use super::indexed::Place;
 use crate::conv::patches::Geometry;
 use crate::scratch::{self, Scratch};
-use crate::simd::{Simd, dispatch};
+use crate::simd::{Simd, dispatch, prefetch};
 use std::ops::{Deref, Range};
 
 /// Outputs whose windows are framed together: whole images, or rows of one slice of one image, or
@@ -257,7 +257,7 @@ unsafe fn fill_body<S: Simd>(
                             zero::<S>(to, left);
                         }
                         let from = plane.as_ptr().add((depth * height + row) * width + from_column);
-                        S::prefetch(from.wrapping_add(AHEAD));
+                        prefetch(from.wrapping_add(AHEAD));
                         copy::<S>(from, 1, to.add(left), n);
                         // The last vector of the copy ends in zeros.
                         let done = left + n.next_multiple_of(S::LANES);

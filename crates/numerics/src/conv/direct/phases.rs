@@ -5,7 +5,7 @@ use super::frame::{AHEAD, Block, Blocks, Places, reach};
 use super::gather::{copy, zero};
 use crate::conv::patches::Geometry;
 use crate::scratch;
-use crate::simd::{Simd, dispatch};
+use crate::simd::{Simd, dispatch, prefetch};
 use std::ops::Range;
 
 /// The sizes of such a part: channels, in them the slices that a window sees, in them a plane for
@@ -92,8 +92,8 @@ unsafe fn part_body<S: Simd>(f: &Phases<'_>, block: &Block, x: &[f32], channels:
                     // the first to the last, behind which there is room.
                     unsafe {
                         let from = plane.as_ptr().add(from);
-                        S::prefetch(from.wrapping_add(AHEAD));
-                        S::prefetch(from.wrapping_add(AHEAD + 16));
+                        prefetch(from.wrapping_add(AHEAD));
+                        prefetch(from.wrapping_add(AHEAD + 16));
                         copy::<S>(from, 1, padded.add(r * spare + before), inside);
                     }
                 }

@@ -8,7 +8,7 @@ use super::Job;
 use crate::conv::turn::turn_body;
 use crate::gemm::{Panel, pack_panel};
 use crate::scratch;
-use crate::simd::{Isa, Simd, dispatch};
+use crate::simd::{Isa, Simd, dispatch, prefetch};
 use std::ops::Range;
 
 /// How weights lie: kernels of `size` elements, those of an output channel (that sums go over) side by side, of which
@@ -45,7 +45,7 @@ unsafe fn pack_body<S: Simd>(k: &Kernels<'_>, room: &mut [f32], to: *mut f32, ro
             // output are the caller's promise, and lanes beyond the last row may hold anything.
             unsafe {
                 let next = weights.as_ptr().wrapping_add(k.step);
-                (0..count * size).step_by(16).for_each(|i| S::prefetch(next.wrapping_add(i)));
+                (0..count * size).step_by(16).for_each(|i| prefetch(next.wrapping_add(i)));
                 turn_body::<S>(count, wide, weights.as_ptr(), size, room.as_mut_ptr(), S::LANES);
                 for (j, &tap) in taps.iter().enumerate() {
                     debug_assert!(tap < size);

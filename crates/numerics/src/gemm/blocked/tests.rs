@@ -39,8 +39,8 @@ fn all_layouts<T: Tiled + Into<f64> + PartialEq + std::fmt::Debug>(seed: u64, of
                 Strided { data, offset: l.offset, rs: l.rs, cs: l.cs }
             }
             let d = Dims::new(m, n, k);
-            let mut p = Blocked::new(d, side(&a, la), side(&b, lb), c.as_mut_ptr(), Layout::row_major(row)).unwrap();
-            p.isa = isa;
+            let lc = Layout::row_major(row);
+            let p = Blocked::on(isa, d, side(&a, la), side(&b, lb), c.as_mut_ptr(), lc).unwrap();
             let forced = r.below(3);
             // SAFETY: the slices have these sizes.
             unsafe {

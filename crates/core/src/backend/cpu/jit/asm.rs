@@ -6,7 +6,7 @@
 pub use super::instructions::*;
 use super::width::Width;
 use crate::backend::cpu::ahead::Fetch;
-use gradus_math::f32::coefficients::Table;
+use gradus_math::f32::parts::Table;
 
 /// A vector register, 0 to 31.
 pub type Zmm = u8;
@@ -263,19 +263,21 @@ impl Asm {
         self.code.push(how);
     }
 
-    /// Fetches the cache line so many bytes on from the running element of a stream.
-    pub fn prefetch(&mut self, base: Gpr, bytes: i32, how: Fetch) {
+    /// Fetches the cache line so many bytes on from the running element of a stream, for the vector of this number in a turn.
+    pub fn prefetch(&mut self, base: Gpr, bytes: i32, slot: u8, how: Fetch) {
         if base.0 >= 8 {
             self.code.push(0x41);
         }
         let (code, kind) = match how {
-            Fetch::Near => (0x18, 1),
+            Fetch::Near | Fetch::Apart(_) => (0x18, 1),
             Fetch::Second => (0x18, 2),
             Fetch::Written => (0x0d, 1),
         };
+        // A turn of 64 elements moves stretches that are apart on by one line each: as many bytes as elements.
+        let (scale, apart) = if let Fetch::Apart(apart) = how { (0, apart) } else { (self.scale(), 64) };
         self.code.extend([0x0f, code, 0b10 << 6 | kind << 3 | 0b100]);
-        self.code.push(self.scale() << 6 | RDI.0 << 3 | base.0 & 7);
-        self.code.extend(bytes.to_le_bytes());
+        self.code.push(scale << 6 | RDI.0 << 3 | base.0 & 7);
+        self.code.extend(bytes.wrapping_add(apart * slot as i32).to_le_bytes());
     }
 
     /// `dst = [table + 8 * index]`. The table is in no register whose low bits are those of rsp.

@@ -5,7 +5,7 @@ use super::{
     width::Width,
 };
 use crate::{backend::cpu::ahead::Fetch, op::ReduceOp};
-use gradus_math::f32::coefficients::Table;
+use gradus_math::f32::parts::Table;
 
 /// The number of an operation, and of what it defines.
 pub type V = usize;

@@ -291,7 +291,7 @@ impl Writer<'_> {
                 Vop::Prefetch(p, bytes, how) => {
                     if !masked {
                         let p = self.pointer(p);
-                        self.asm.prefetch(p.base, p.far + bytes + 64 * slot as i32, how);
+                        self.asm.prefetch(p.base, p.far.wrapping_add(bytes), slot, how);
                     }
                 }
                 Vop::Fold(how, _, a) => {

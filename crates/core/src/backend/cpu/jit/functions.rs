@@ -5,7 +5,10 @@ use super::{
     body::{Arith, Body, Direction, Folding, Logic, V, Vop},
     doubles, logarithms,
 };
-use gradus_math::f32::coefficients as co;
+use gradus_math::f32::{
+    coefficients as co,
+    parts::{self, Parts},
+};
 
 pub(super) const LT: u8 = 0x11;
 pub(super) const LE: u8 = 0x12;
@@ -72,7 +75,7 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         _ if b.wide() => return doubles::row(b, name, x),
         "exp" => exp(b, x[0]),
         "sigmoid" => sigmoid(b, x[0], exp),
-        "tanh" => tanh(b, x[0]),
+        "tanh" => by_parts(b, x[0], &parts::TANH),
         "atan" => atan(b, x[0]),
         "expm1" => expm1(b, x[0]),
         "exp2" => exp2(b, x[0]),
@@ -81,7 +84,7 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "log10" => logarithms::to_base(b, x[0], &co::LOG10_TWO, &co::LOG10_INV),
         "log1p" => logarithms::log1p(b, x[0]),
         "softplus" => logarithms::softplus(b, x[0]),
-        "erf" => erf(b, x[0]),
+        "erf" => by_parts(b, x[0], &parts::ERF),
         _ => return None,
     })
 }
@@ -180,29 +183,6 @@ pub(super) fn sigmoid(b: &mut Body, x: V, exp: fn(&mut Body, V) -> V) -> V {
     b.two(Arith::Div, num, below)
 }
 
-fn tanh(b: &mut Body, x: V) -> V {
-    let (one, two, top, edge) = (b.number(1.0), b.number(2.0), b.number(9.5), b.number(0.55));
-    let a = abs(b, x);
-    let z = b.two(Arith::Mul, a, a);
-    let q = poly(b, z, &co::TANH_SMALL);
-    let za = b.two(Arith::Mul, z, a);
-    let small = b.push(Vop::Fma(za, q, a));
-    let c = b.two(Arith::Min, top, a);
-    let c = b.two(Arith::Add, c, c);
-    let (k, r) = reduce(b, c);
-    let q = poly(b, r, &co::EXPM1);
-    let square = b.two(Arith::Mul, r, r);
-    let p = b.push(Vop::Fma(square, q, r));
-    let s = power_of_two(b, k);
-    let less = b.two(Arith::Sub, s, one);
-    let e = b.push(Vop::Fma(p, s, less));
-    let below = b.two(Arith::Add, e, two);
-    let big = b.two(Arith::Div, e, below);
-    let m = b.push(Vop::Compare(LT, a, edge));
-    let y = b.push(Vop::Select(m, small, big));
-    copysign(b, y, x)
-}
-
 /// `2^n` from the bits of `n + MAGIC`.
 fn power_of_two(b: &mut Body, k: V) -> V {
     let bias = b.push(Vop::Const(127));
@@ -259,24 +239,20 @@ fn expm1(b: &mut Body, x: V) -> V {
     b.push(Vop::Select(m, x, y))
 }
 
-fn erf(b: &mut Body, x: V) -> V {
-    let (top, parts, width, magic) =
-        (b.number(co::ERF_TOP), b.number(co::ERF_PARTS), b.number(co::ERF_WIDTH), b.number(co::MAGIC));
+/// An odd function by parts.
+fn by_parts<const N: usize>(b: &mut Body, x: V, p: &'static Parts<N>) -> V {
+    let (top, parts, width, magic) = (b.number(p.top), b.number(p.parts), b.number(p.width), b.number(co::MAGIC));
     let (zero, a) = (b.number(0.0), abs(b, x));
     let a = b.two(Arith::Min, top, a);
     let k = b.push(Vop::Fma(a, parts, magic));
     let part = b.two(Arith::Sub, k, magic);
     let t = b.push(Vop::Less(part, width, a));
-    let [first, rest @ ..] = &co::ERF;
-    let mut q = None;
-    for table in rest.iter().rev() {
+    let mut q = b.push(Vop::LookUp(&p.tables[N - 1], k));
+    for table in p.tables[1..N - 1].iter().rev() {
         let c = b.push(Vop::LookUp(table, k));
-        q = Some(match q {
-            None => c,
-            Some(q) => b.push(Vop::Fma(q, t, c)),
-        });
+        q = b.push(Vop::Fma(q, t, c));
     }
-    let (q, c) = (q.unwrap_or(zero), b.push(Vop::LookUp(first, k)));
+    let c = b.push(Vop::LookUp(&p.tables[0], k));
     let m = b.push(Vop::Compare(EQ, part, zero));
     let c = b.push(Vop::Select(m, t, c));
     let y = b.push(Vop::Fma(q, t, c));

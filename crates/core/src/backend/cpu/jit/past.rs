@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The most operations before a store that goes past the caches: with more, arithmetic takes longer than memory.
-const MOST_WORK: usize = 45;
+const MOST_WORK: usize = 70;
 /// Stores a part of a register past the caches.
 const STORE: Code = Code(Map::M0F, 1, 0xe7, 0);
 
