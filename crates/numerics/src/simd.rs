@@ -76,7 +76,7 @@ pub(crate) trait Simd: Copy {
     #[inline(always)]
     unsafe fn sums(v: [Self::V; 4]) -> [f32; 4] {
         // SAFETY: the caller's promise.
-        v.map(|v| unsafe { fold::<Self>(v, |a, b| a + b) })
+        std::array::from_fn(|i| unsafe { fold::<Self>(v[i], |a, b| a + b) })
     }
 }
 

@@ -44,7 +44,9 @@ impl Geometry {
     }
 
     /// Calls `f` with every stretch of output positions `first..first + count` within one output
-    /// row: the stretch's place in the block, its depth and height, and its columns.
+    /// row: the stretch's place in the block, its depth and height, and its columns. (Always inlined: vectors of `f` would
+    /// else be calls, as this function has no wider ones than every CPU has.)
+    #[inline(always)]
     pub fn for_rows(&self, first: usize, count: usize, mut f: impl FnMut(usize, [usize; 2], Range<usize>)) {
         let [_, height, width] = self.output;
         let mut at = first;
@@ -81,16 +83,15 @@ pub(super) struct Runs {
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Run {
-    to: u32,
-    from: u32,
-    len: u32,
+    to: usize,
+    from: usize,
+    len: usize,
 }
 
 impl Runs {
     /// For output positions `first .. first + count`. Unrolled, there is a row for each kernel element, `pitch` apart.
     pub fn new(g: &Geometry, first: usize, count: usize, pitch: usize) -> Runs {
         let (kernel, stride) = (g.kernel.iter().product::<usize>(), g.params.stride[2]);
-        assert!(u32::try_from(g.inputs().max(kernel * pitch)).is_ok(), "an image too large for its places");
         let most = kernel * (count.div_ceil(g.output[2]) + 1);
         let room = scratch::take((most * size_of::<Run>()).div_ceil(size_of::<f32>()));
         let mut runs = Runs { room, count: 0, stride, inputs: g.inputs(), patches: kernel * pitch, full: false };
@@ -102,9 +103,9 @@ impl Runs {
                 let source = (g.source(0, d, kd), g.source(1, h, kh), g.source(2, inside.start, kw));
                 let (false, (Some(d), Some(h), Some(w))) = (inside.is_empty(), source) else { return };
                 there += inside.len();
-                let to = (k * pitch + at + inside.start - columns.start) as u32;
-                let from = ((d * g.input[1] + h) * g.input[2] + w) as u32;
-                let len = inside.len() as u32;
+                let to = k * pitch + at + inside.start - columns.start;
+                let from = (d * g.input[1] + h) * g.input[2] + w;
+                let len = inside.len();
                 match n.checked_sub(1).map(|last| &mut all[last]) {
                     // Where an image has no edge between them, two rows are one stretch.
                     Some(r) if stride == 1 && (r.to + r.len, r.from + r.len) == (to, from) => r.len += len,
@@ -141,8 +142,8 @@ impl Runs {
         for (c, x) in x.chunks_exact(self.inputs.max(1)).enumerate() {
             let columns = &mut columns[c * self.patches..];
             for r in self.all() {
-                let (to, len) = (&mut columns[r.to as usize..][..r.len as usize], r.len as usize);
-                let x = &x[r.from as usize..];
+                let (to, len) = (&mut columns[r.to..][..r.len], r.len);
+                let x = &x[r.from..];
                 match self.stride {
                     1 => short(&x[..len], to),
                     s => to.iter_mut().zip(x.iter().step_by(s)).for_each(|(to, x)| *to = *x),
@@ -156,8 +157,8 @@ impl Runs {
         for (c, x) in x.chunks_exact_mut(self.inputs.max(1)).enumerate() {
             let columns = &columns[c * self.patches..];
             for r in self.all() {
-                let (from, len) = (&columns[r.to as usize..][..r.len as usize], r.len as usize);
-                let x = &mut x[r.from as usize..];
+                let (from, len) = (&columns[r.to..][..r.len], r.len);
+                let x = &mut x[r.from..];
                 match self.stride {
                     1 => x[..len].iter_mut().zip(from).for_each(|(x, c)| *x += *c),
                     s => x.iter_mut().step_by(s).zip(from).for_each(|(x, c)| *x += *c),

@@ -7,6 +7,7 @@
 
 use super::tile::{self, Columns, Panel, Strip, Tiled};
 use super::{Dims, Finished, Layout};
+use crate::chip::chip;
 use crate::gemv::Strided;
 use crate::scratch::{self, Scratch};
 use crate::simd::Isa;
@@ -168,10 +169,7 @@ impl<T: Tiled> Blocked<T> {
     /// `B` that are read in place cost a third to a half of an Ice Lake's speed (512 x 512 x 512: 90 of 146 GFLOP/s a core), and
     /// columns of `A` as much. Elsewhere copies cost more than they bring.
     fn eager(&self) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        return self.isa == Isa::Avx512 && crate::chip::chip().intel;
-        #[cfg(not(target_arch = "x86_64"))]
-        false
+        self.isa.lanes() == 16 && chip().intel
     }
 
     /// Whether panels are packed. Reading them in place is faster (230 of 232 GFLOP/s on two cores)
@@ -225,7 +223,7 @@ impl<T: Tiled> Blocked<T> {
             add: part.start > 0,
         };
         // SAFETY: the caller's promise.
-        unsafe { T::strip(self.isa, &s) }
+        unsafe { tile::strip(self.isa, &s) }
     }
 
     /// Whether a panel can be read in place: whole vectors.

@@ -31,10 +31,10 @@ pub(crate) trait Lanes<T>: Copy {
 /// [`Lanes::sums`] one by one.
 #[inline(always)]
 unsafe fn sums_apart<S: Lanes<f64>>(v: [S::V; 4]) -> [f64; 4] {
-    v.map(|v| {
+    std::array::from_fn(|which| {
         let mut all = [0.0; 8];
         // SAFETY: no vector is longer than eight.
-        unsafe { S::store(all.as_mut_ptr(), v) };
+        unsafe { S::store(all.as_mut_ptr(), v[which]) };
         let mut n = S::LANES;
         while n > 1 {
             n /= 2;

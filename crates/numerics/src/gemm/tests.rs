@@ -211,15 +211,20 @@ fn threads_do_not_change_a_batch() {
 }
 
 /// `a @ b` in f64.
-fn definition(d: Dims, a: Operand<f32>, b: Operand<f32>) -> Vec<f64> {
-    let at = |x: &Operand<f32>, i, j| f64::from(x.data[x.layout.position(i, j)]);
+fn definition<T: Copy + Into<f64>>(d: Dims, a: Operand<T>, b: Operand<T>) -> Vec<f64> {
+    let at = |x: &Operand<T>, i, j| x.data[x.layout.position(i, j)].into();
     (0..d.m * d.n).map(|i| (0..d.k).map(|p| at(&a, i / d.n, p) * at(&b, p, i % d.n)).sum()).collect()
 }
 
 #[test]
 fn short_sides_match_in_all_layouts() {
-    use crate::testing::{Random, close, same_on_any_threads, wide};
-    let mut r = Random(11);
+    short_sides(11, |x| x as f32, 1e-3);
+    short_sides(12, |x| x, 1e-12);
+}
+
+fn short_sides<T: Gemm + Into<f64>>(seed: u64, of: fn(f64) -> T, tolerance: f64) {
+    use crate::testing::{Random, close, same_on_any_threads};
+    let mut r = Random(seed);
     let sizes = [
         (1, 300, 300),
         (300, 1, 300),
@@ -232,10 +237,17 @@ fn short_sides_match_in_all_layouts() {
         (40, 100, 600),
         (17, 16, 16),
         (300, 97, 33),
+        // Every number of vectors that meet rows at once, and rows that are no whole group.
+        (2, 301, 300),
+        (4, 303, 300),
+        (6, 306, 300),
+        (11, 309, 300),
+        (16, 141, 520),
     ];
     for (m, n, k) in sizes {
         let d = Dims::new(m, n, k);
-        let (a, b) = (r.f32s(m * k), r.f32s(k * n));
+        let mut numbers = |n: usize| r.f64s(n).into_iter().map(of).collect::<Vec<T>>();
+        let (a, b) = (numbers(m * k), numbers(k * n));
         for (la, lb, lc) in [
             (Layout::row_major(k), Layout::row_major(n), Layout::row_major(n)),
             (Layout::row_major(m).transposed(), Layout::row_major(n), Layout::row_major(m).transposed()),
@@ -244,14 +256,14 @@ fn short_sides_match_in_all_layouts() {
         ] {
             let (a, b) = (Operand::new(&a[..], la), Operand::new(&b[..], lb));
             let run = || {
-                let mut c = vec![f32::NAN; m * n];
-                gemm(d, 1.0, a, b, 0.0, &mut c, lc);
-                c.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+                let mut c = vec![of(f64::NAN); m * n];
+                gemm(d, of(1.0), a, b, of(0.0), &mut c, lc);
+                c.into_iter().map(|x| x.into().to_bits()).collect::<Vec<u64>>()
             };
             same_on_any_threads(run);
-            let c: Vec<f32> = run().into_iter().map(f32::from_bits).collect();
-            let sorted: Vec<f32> = (0..m * n).map(|i| c[lc.position(i / n, i % n)]).collect();
-            close(&wide(&sorted), &definition(d, a, b), 1e-3);
+            let c: Vec<f64> = run().into_iter().map(f64::from_bits).collect();
+            let sorted: Vec<f64> = (0..m * n).map(|i| c[lc.position(i / n, i % n)]).collect();
+            close(&sorted, &definition(d, a, b), tolerance);
         }
     }
 }

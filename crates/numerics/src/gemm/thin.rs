@@ -1,16 +1,19 @@
 //! Products of a few rows of 16-bit numbers by a matrix of them: the matrix is read once, and widened in registers.
 
 use super::{Dims, Half, Layout, Operand};
+use crate::chip::chip;
+use crate::gemv::{Manner, by_parts};
 use crate::scratch;
 use crate::tasks::{Shared, for_tasks};
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 /// Rows up to which the matrix is read once for all.
 const ROWS: usize = 4;
 /// Columns of a task.
 const COLUMNS: usize = 256;
-/// Rows of the matrix ahead of what is read that are asked for: the hardware does not follow such steps.
-const AHEAD: usize = 12;
+/// Rows of the matrix that are added up at once.
+const GROUP: usize = 8;
 
 /// Runs the product if it has few rows (or few columns: the transpose of the transposes' product).
 ///
@@ -57,35 +60,51 @@ unsafe fn rows<T: Half>(d: Dims, a: Operand<T>, b: Operand<T>, c: *mut T, lc: La
             T::widen_all(&line, to);
         }
     }
-    let mut sums = scratch::take(m * n);
-    let (x, to) = (&wide[..m * k], Shared::new(&mut sums[..]));
+    let x = &wide[..m * k];
     let step = if along { b.layout.cs } else { b.layout.rs };
     let at = Shared::wrap(b.data.as_ptr().cast_mut().cast::<u16>().wrapping_add(b.layout.offset));
+    let out = Shared::wrap(c);
+    let done = |sums: &[f32], pitch: usize| {
+        let mut row = vec![T::ZERO; n];
+        for (i, sums) in sums.chunks_exact(pitch).enumerate().take(m) {
+            T::round_all(&sums[..n], &mut row);
+            for (j, x) in row.iter().enumerate() {
+                // SAFETY: the positions are inside the output, which is ours alone.
+                unsafe { *out.ptr().add(lc.position(i, j)) = *x };
+            }
+        }
+    };
+    let part = || Part { truncated: T::TRUNCATED, k, x: x.as_ptr(), b: at.ptr(), step };
+    if !along {
+        let steps = |deep: Range<usize>, columns: Range<usize>, acc: *mut f32, pitch: usize| {
+            // SAFETY: the instructions are there; rows and columns are inside the matrix, and the sums are the task's own.
+            unsafe {
+                match m {
+                    1 => part().sums::<1>(deep, columns, acc, pitch),
+                    2 => part().sums::<2>(deep, columns, acc, pitch),
+                    3 => part().sums::<3>(deep, columns, acc, pitch),
+                    _ => part().sums::<4>(deep, columns, acc, pitch),
+                }
+            }
+        };
+        by_parts((m, n, k), parallel, steps, done);
+        return true;
+    }
+    let mut sums = scratch::take(m * n);
+    let to = Shared::new(&mut sums[..]);
     for_tasks(n.div_ceil(COLUMNS), parallel, |t| {
         let columns = t * COLUMNS..n.min((t + 1) * COLUMNS);
-        let p = Part { truncated: T::TRUNCATED, k, n, x: x.as_ptr(), b: at.ptr(), step, to: to.ptr() };
         // SAFETY: the instructions are there; columns are inside the matrix, and tasks write different ones.
         unsafe {
-            match (along, m) {
-                (true, 1) => p.dots::<1, 4>(columns),
-                (true, 2) => p.dots::<2, 2>(columns),
-                (true, 3) => p.dots::<3, 1>(columns),
-                (true, _) => p.dots::<4, 1>(columns),
-                (false, 1) => p.steps::<1, 16>(columns),
-                (false, 2) => p.steps::<2, 8>(columns),
-                (false, 3) => p.steps::<3, 4>(columns),
-                (false, _) => p.steps::<4, 4>(columns),
+            match m {
+                1 => part().dots::<1, 4>(columns, to.ptr(), n),
+                2 => part().dots::<2, 2>(columns, to.ptr(), n),
+                3 => part().dots::<3, 1>(columns, to.ptr(), n),
+                _ => part().dots::<4, 1>(columns, to.ptr(), n),
             }
         }
     });
-    let mut row = vec![T::ZERO; n];
-    for (i, sums) in sums.chunks_exact(n).enumerate().take(m) {
-        T::round_all(sums, &mut row);
-        for (j, x) in row.iter().enumerate() {
-            // SAFETY: the positions are inside the output, which is ours alone.
-            unsafe { *c.add(lc.position(i, j)) = *x };
-        }
-    }
+    done(&sums[..m * n], n);
     true
 }
 
@@ -94,15 +113,12 @@ struct Part {
     /// Whether numbers are `bf16`, not `f16`.
     truncated: bool,
     k: usize,
-    n: usize,
     /// The widened rows.
     x: *const f32,
     /// The matrix.
     b: *const u16,
     /// From a column to the next where columns are contiguous, from a row to the next where rows are.
     step: isize,
-    /// The sums, row by row.
-    to: *mut f32,
 }
 
 impl Part {
@@ -120,9 +136,9 @@ impl Part {
         }
     }
 
-    /// Columns that are contiguous, by `M` rows: `U` vectors at a time.
+    /// Columns that are contiguous, by `M` rows: `U` vectors at a time. The sums go to rows `pitch` apart.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn dots<const M: usize, const U: usize>(&self, columns: std::ops::Range<usize>) {
+    unsafe fn dots<const M: usize, const U: usize>(&self, columns: Range<usize>, to: *mut f32, pitch: usize) {
         for j in columns {
             let b = self.b.wrapping_offset(j as isize * self.step);
             let mut acc = [[_mm512_setzero_ps(); U]; M];
@@ -149,43 +165,54 @@ impl Part {
             for (i, acc) in acc.iter().enumerate() {
                 let sum = acc.iter().skip(1).fold(acc[0], |a, &b| _mm512_add_ps(a, b));
                 // SAFETY: the sums have this column.
-                unsafe { *self.to.add(i * self.n + j) = _mm512_reduce_add_ps(sum) };
+                unsafe { *to.add(i * pitch + j) = _mm512_reduce_add_ps(sum) };
             }
         }
     }
 
-    /// Rows that are contiguous, by `M` rows: `V` vectors of columns at a time.
+    /// Rows that are contiguous, by `M` rows: the sums of rows `deep`, [`GROUP`] of them at a time.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn steps<const M: usize, const V: usize>(&self, columns: std::ops::Range<usize>) {
-        for first in columns.clone().step_by(16 * V) {
-            let count = (columns.end - first).min(16 * V);
-            let mut acc = [[_mm512_setzero_ps(); V]; M];
-            for r in 0..self.k {
-                let b = self.b.wrapping_offset(r as isize * self.step).wrapping_add(first);
-                let ahead = b.wrapping_offset(AHEAD as isize * self.step);
-                for v in 0..V {
-                    if 16 * v >= count {
-                        break;
-                    }
-                    // SAFETY: the row has these columns; asking for a line never faults.
-                    unsafe {
-                        if v % 2 == 0 {
-                            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(16 * v).cast());
-                        }
-                        let y = self.load(b.add(16 * v), count - 16 * v);
-                        for (i, acc) in acc.iter_mut().enumerate() {
-                            let x = _mm512_set1_ps(*self.x.add(i * self.k + r));
-                            acc[v] = _mm512_fmadd_ps(x, y, acc[v]);
-                        }
-                    }
-                }
+    unsafe fn sums<const M: usize>(&self, deep: Range<usize>, columns: Range<usize>, acc: *mut f32, pitch: usize) {
+        let groups = deep.start + deep.len() / GROUP * GROUP;
+        for i in 0..M {
+            // SAFETY: the sums have these columns.
+            unsafe { std::slice::from_raw_parts_mut(acc.add(i * pitch), columns.len()).fill(0.0) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            for first in (deep.start..groups).step_by(GROUP) {
+                self.add_rows::<M, GROUP>(first, columns.clone(), acc, pitch);
             }
-            for (i, acc) in acc.iter().enumerate() {
-                for (v, acc) in acc.iter().enumerate().take(count.div_ceil(16)) {
-                    let left = (count - 16 * v).min(16);
-                    let mask = if left == 16 { 0xffff } else { (1u16 << left) - 1 };
-                    // SAFETY: the sums have these columns.
-                    unsafe { _mm512_mask_storeu_ps(self.to.add(i * self.n + first + 16 * v), mask, *acc) };
+            (groups..deep.end).for_each(|row| self.add_rows::<M, 1>(row, columns.clone(), acc, pitch));
+        }
+    }
+
+    /// `R` rows from `first` on, added to the sums.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn add_rows<const M: usize, const R: usize>(
+        &self,
+        first: usize,
+        columns: Range<usize>,
+        acc: *mut f32,
+        pitch: usize,
+    ) {
+        let manner = Manner::of(chip().intel);
+        let b: [*const u16; R] = std::array::from_fn(|r| self.b.wrapping_offset((first + r) as isize * self.step));
+        for j in columns.clone().step_by(16) {
+            let left = (columns.end - j).min(16);
+            let mask = if left == 16 { 0xffff } else { (1u16 << left) - 1 };
+            b.iter().for_each(|b| manner.ask(b.wrapping_add(j)));
+            // SAFETY: the rows have these columns, and so have the sums; the widened rows have these numbers.
+            unsafe {
+                let y: [__m512; R] = std::array::from_fn(|r| self.load(b[r].add(j), left));
+                for i in 0..M {
+                    let at = acc.add(i * pitch + j - columns.start);
+                    let mut sum = _mm512_maskz_loadu_ps(mask, at);
+                    for (r, y) in y.into_iter().enumerate() {
+                        sum = _mm512_fmadd_ps(_mm512_set1_ps(*self.x.add(i * self.k + first + r)), y, sum);
+                    }
+                    _mm512_mask_storeu_ps(at, mask, sum);
                 }
             }
         }

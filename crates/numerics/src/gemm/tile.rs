@@ -113,11 +113,8 @@ unsafe fn strip64_body<S: Lanes<f64>>(s: &Strip<f64>) {
     // SAFETY: the caller's promise.
     unsafe { any_strip::<f64, S>(s) }
 }
-dispatch! {
-    /// A [`strip`] of any width of vectors and any steps.
-    pub(super) unsafe fn plain_strip = strip_body(s: &Strip)
-}
-dispatch!(pub(super) unsafe fn plain_strip64 = strip64_body(s: &Strip<f64>));
+dispatch!(unsafe fn plain_strip = strip_body(s: &Strip));
+dispatch!(unsafe fn plain_strip64 = strip64_body(s: &Strip<f64>));
 
 /// Multiplies a strip of at most three vectors of columns. Every element of `C` is one sum over
 /// the depth, in order.
@@ -126,23 +123,14 @@ dispatch!(pub(super) unsafe fn plain_strip64 = strip64_body(s: &Strip<f64>));
 ///
 /// All elements lie in memory that may be read (those of `B` up to whole vectors) and, for `C`,
 /// written by this thread alone.
-pub(crate) unsafe fn strip(isa: Isa, s: &Strip) {
+pub(crate) unsafe fn strip<T: Tiled>(isa: Isa, s: &Strip<T>) {
     #[cfg(target_arch = "x86_64")]
     if wide::does(isa, s) {
         // SAFETY: the caller's promise.
         return unsafe { wide::strip(s) };
     }
     // SAFETY: the caller's promise.
-    unsafe { plain_strip(isa, s) }
-}
-unsafe fn strip64(isa: Isa, s: &Strip<f64>) {
-    #[cfg(target_arch = "x86_64")]
-    if wide::does(isa, s) {
-        // SAFETY: the caller's promise.
-        return unsafe { wide::strip(s) };
-    }
-    // SAFETY: the caller's promise.
-    unsafe { plain_strip64(isa, s) }
+    unsafe { T::plain_strip(isa, s) }
 }
 
 /// A panel of `B`: `depth` rows of up to three vectors, and where it lies.
@@ -230,11 +218,14 @@ dispatch! {
 dispatch!(unsafe fn pack64 = pack64_body(p: &Panel<f64>, to: *mut f64, row: usize));
 
 /// Numbers that panels are made of.
-pub(super) trait Tiled: Line {
+pub(crate) trait Tiled: Line {
     /// Numbers in a vector.
     fn lanes(isa: Isa) -> usize;
-    /// [`strip`].
-    unsafe fn strip(isa: Isa, s: &Strip<Self>);
+    /// So many rows and vectors written out in AVX-512; its safety is that of what it stands for.
+    #[cfg(target_arch = "x86_64")]
+    const TILE: unsafe fn(usize, usize, &wide::Tile);
+    /// A [`strip`] of any width of vectors and any steps.
+    unsafe fn plain_strip(isa: Isa, s: &Strip<Self>);
     /// [`pack_panel`].
     unsafe fn pack(isa: Isa, p: &Panel<Self>, to: *mut Self, row: usize);
 }
@@ -273,12 +264,15 @@ pub(super) unsafe fn columns<T: Line>(isa: Isa, s: &Columns<T>) {
 }
 
 impl Tiled for f32 {
+    #[cfg(target_arch = "x86_64")]
+    const TILE: unsafe fn(usize, usize, &wide::Tile) = wide::singles;
+
     fn lanes(isa: Isa) -> usize {
         isa.lanes()
     }
-    unsafe fn strip(isa: Isa, s: &Strip) {
+    unsafe fn plain_strip(isa: Isa, s: &Strip) {
         // SAFETY: the caller's promise.
-        unsafe { strip(isa, s) }
+        unsafe { plain_strip(isa, s) }
     }
     unsafe fn pack(isa: Isa, p: &Panel, to: *mut f32, row: usize) {
         // SAFETY: the caller's promise.
@@ -287,12 +281,15 @@ impl Tiled for f32 {
 }
 
 impl Tiled for f64 {
+    #[cfg(target_arch = "x86_64")]
+    const TILE: unsafe fn(usize, usize, &wide::Tile) = wide::doubles;
+
     fn lanes(isa: Isa) -> usize {
         isa.lanes() / 2
     }
-    unsafe fn strip(isa: Isa, s: &Strip<f64>) {
+    unsafe fn plain_strip(isa: Isa, s: &Strip<f64>) {
         // SAFETY: the caller's promise.
-        unsafe { strip64(isa, s) }
+        unsafe { plain_strip64(isa, s) }
     }
     unsafe fn pack(isa: Isa, p: &Panel<f64>, to: *mut f64, row: usize) {
         // SAFETY: the caller's promise.

@@ -5,11 +5,11 @@
 //! steps are written out, fetch the numbers of several at once and run out of registers. Here a step of eight rows and three
 //! vectors is 37 instructions, of which 24 multiply. On an Ice Lake whose cores were shared that is 124 instead of 108 GFLOP/s a core.
 
-use super::tile::Strip;
+use super::tile::{Strip, Tiled};
 use crate::simd::Isa;
 
 /// What a tile is made of: as a [`Strip`], in bytes.
-pub(super) struct Tile {
+pub(crate) struct Tile {
     a: *const u8,
     /// From a row of `A` to the next, and from a number to the next of its row. One of them is a number's size.
     a_steps: (usize, usize),
@@ -281,7 +281,7 @@ macro_rules! tiles {
         ///
         /// The CPU has AVX-512, there is a step to go, and the tile may be read and written.
         #[target_feature(enable = "avx512f")]
-        unsafe fn $name(rows: usize, vectors: usize, s: &Tile) {
+        pub(super) unsafe fn $name(rows: usize, vectors: usize, s: &Tile) {
             // SAFETY: what is read and written is the tile, by the caller's promise; all registers are named.
             unsafe {
                 match (vectors, rows) {
@@ -321,18 +321,6 @@ macro_rules! tiles {
 tiles!(singles, "s", 4, ["4", "8", "12", "16"]);
 tiles!(doubles, "d", 8, ["8", "16", "24", "32"]);
 
-/// Numbers that have tiles here.
-pub(super) trait Wide: Copy {
-    /// One tile; its safety is that of what it stands for.
-    const TILE: unsafe fn(usize, usize, &Tile);
-}
-impl Wide for f32 {
-    const TILE: unsafe fn(usize, usize, &Tile) = singles;
-}
-impl Wide for f64 {
-    const TILE: unsafe fn(usize, usize, &Tile) = doubles;
-}
-
 /// Whether tiles of the strip are made here.
 pub(super) fn does<T>(isa: Isa, s: &Strip<T>) -> bool {
     matches!(isa, Isa::Avx512 | Isa::Pairs) && (s.a_steps.0 == 1 || s.a_steps.1 == 1) && s.depth > 0
@@ -343,7 +331,7 @@ pub(super) fn does<T>(isa: Isa, s: &Strip<T>) -> bool {
 /// # Safety
 ///
 /// As of [`super::strip`], for strips that [`does`] says yes to.
-pub(super) unsafe fn strip<T: Wide>(s: &Strip<T>) {
+pub(super) unsafe fn strip<T: Tiled>(s: &Strip<T>) {
     let (size, lanes) = (size_of::<T>(), 64 / size_of::<T>());
     let vectors = s.columns.div_ceil(lanes);
     let most = if vectors == 3 { 8 } else { 10 };

@@ -15,7 +15,7 @@ pub(crate) const ROWS: usize = 8;
 /// are slower again. On an Ice Lake server each row is a stream that the hardware follows by itself, and one core may wait for
 /// more lines than four of them ask for: 64 MiB take 3.0 ms four rows at a time and 2.8 eight at a time.
 #[derive(Clone, Copy)]
-struct Manner {
+pub(crate) struct Manner {
     /// Whether eight rows are read at a time, rather than four.
     eight: bool,
     /// Bytes ahead of which each row is asked for.
@@ -24,7 +24,7 @@ struct Manner {
 
 impl Manner {
     #[inline(always)]
-    fn of(near: bool) -> Manner {
+    pub(crate) fn of(near: bool) -> Manner {
         // Zen 4: a page ahead, beyond which the hardware does not look, and to the second cache, as requests to the first one are
         // slower than none. Ice Lake: to the first cache, as requests to the second one are slower than none.
         if near { Manner { eight: true, ahead: 1024 } } else { Manner { eight: false, ahead: 4096 } }
@@ -32,7 +32,7 @@ impl Manner {
 
     /// Asks for what is ahead of a number.
     #[inline(always)]
-    fn ask<T>(self, p: *const T) {
+    pub(crate) fn ask<T>(self, p: *const T) {
         let ahead = p.wrapping_byte_add(self.ahead);
         if self.eight { prefetch(ahead) } else { prefetch_second(ahead) }
     }

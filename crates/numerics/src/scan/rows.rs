@@ -23,6 +23,13 @@ type Tile<E> = [[E; SIDE]; WIDTH];
 
 /// Whole rows of `n` elements.
 pub(super) fn rows<C: Carry>(c: &C, n: usize, x: &[C::E], out: &mut [C::E]) {
+    if !c.cheap() && !x.is_empty() {
+        let mut tile = [[x[0]; SIDE]; WIDTH];
+        for (x, out) in x.chunks(SIDE * n).zip(out.chunks_mut(SIDE * n)) {
+            group(c, n, (x, n), (out, n), &mut [c.start(); SIDE][..x.len() / n], &mut tile);
+        }
+        return;
+    }
     match n {
         1 => short::<C, 1>(c, x, out),
         2 => short::<C, 2>(c, x, out),
@@ -138,6 +145,9 @@ fn group<C: Carry>(
     acc: &mut [C::A],
     tile: &mut Tile<C::E>,
 ) {
+    if !c.cheap() {
+        return padded(c, w, (x, from), (out, to), acc, tile);
+    }
     if let Ok(acc) = <&mut [C::A; SIDE]>::try_from(&mut *acc) {
         return turned(c, w, (x, from), (out, to), acc, tile);
     }
@@ -225,6 +235,32 @@ fn turned<C: Carry>(
         // SAFETY: as above.
         unsafe { back.run(tile.as_ptr().cast(), out[at..].as_mut_ptr(), false) };
     }
+}
+
+/// Up to sixteen rows in the lanes of vectors, the last again for those that are not there: for steps that take longer than to
+/// turn rows one element at a time.
+fn padded<C: Carry>(
+    c: &C,
+    w: usize,
+    (x, from): (&[C::E], usize),
+    (out, to): (&mut [C::E], usize),
+    acc: &mut [C::A],
+    tile: &mut Tile<C::E>,
+) {
+    let rows = acc.len();
+    let mut all = [c.start(); SIDE];
+    all[..rows].copy_from_slice(acc);
+    for at in (0..w).step_by(WIDTH) {
+        let tile = &mut tile[..WIDTH.min(w - at)];
+        for (i, line) in tile.iter_mut().enumerate() {
+            *line = std::array::from_fn(|r| x[r.min(rows - 1) * from + at + i]);
+        }
+        lines(c, tile, &mut all);
+        for (r, out) in out.chunks_mut(to).enumerate().take(rows) {
+            out[at..].iter_mut().zip(&*tile).for_each(|(out, line)| *out = line[r]);
+        }
+    }
+    acc.copy_from_slice(&all[..rows]);
 }
 
 /// Lines of a tile, one after the other.

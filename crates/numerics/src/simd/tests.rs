@@ -51,6 +51,29 @@ fn squares_are_transposed() {
 }
 
 #[inline(always)]
+unsafe fn sums<S: Simd>(x: &[f32], together: &mut [f32], apart: &mut [f32]) {
+    // SAFETY: the slice holds four vectors.
+    unsafe {
+        let v = std::array::from_fn(|i| S::load(x.as_ptr().add(i * S::LANES)));
+        together.copy_from_slice(&S::sums(v));
+        apart.iter_mut().zip(v).for_each(|(to, v)| *to = fold::<S>(v, |a, b| a + b));
+    }
+}
+dispatch!(unsafe fn summed = sums(x: &[f32], together: &mut [f32], apart: &mut [f32]));
+
+#[test]
+fn four_sums_are_those_of_each() {
+    for isa in Isa::every() {
+        // Numbers of which the order of additions shows.
+        let x: Vec<f32> = (0..64).map(|i| (i as f32 * 0.7).sin() * 10f32.powi(i % 5)).collect();
+        let (mut together, mut apart) = ([0.0; 4], [0.0; 4]);
+        // SAFETY: 64 numbers are at least four vectors.
+        unsafe { summed(isa, &x, &mut together, &mut apart) };
+        assert_eq!(together, apart, "{isa:?}");
+    }
+}
+
+#[inline(always)]
 unsafe fn exps<S: Simd>(x: &[f32], y: &mut [f32]) {
     for i in (0..x.len()).step_by(S::LANES) {
         // SAFETY: the length is a multiple of 16.

@@ -165,7 +165,10 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn sums(v: [__m256; 4]) -> [f32; 4] {
-        unsafe { sums4(v.map(|v| _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v)))) }
+        unsafe {
+            // (`map` on an array is a call, for which vectors go through memory.)
+            sums4(std::array::from_fn(|i| _mm_add_ps(_mm256_castps256_ps128(v[i]), _mm256_extractf128_ps::<1>(v[i]))))
+        }
     }
     #[inline(always)]
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize) {
@@ -388,7 +391,11 @@ impl<const PAIRS: bool> Simd for Avx512<PAIRS> {
     }
     #[inline(always)]
     unsafe fn sums(v: [__m512; 4]) -> [f32; 4] {
-        unsafe { Avx2::sums(v.map(|v| _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v)))) }
+        unsafe {
+            Avx2::sums(std::array::from_fn(|i| {
+                _mm256_add_ps(_mm512_castps512_ps256(v[i]), _mm512_extractf32x8_ps::<1>(v[i]))
+            }))
+        }
     }
     #[inline(always)]
     unsafe fn transpose(x: *const f32, from: usize, y: *mut f32, to: usize) {

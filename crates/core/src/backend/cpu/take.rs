@@ -216,8 +216,8 @@ impl Take {
     }
 }
 
-/// Elements of a line whose index and result have no gaps, each from where its index says, counted from the end or not: `place(i, counted(k))`. Where the first
-/// index lies that is outside.
+/// Elements of a line whose index and result have no gaps, each from where its index says, counted from the end or not:
+/// `place(i, counted(k))`. Where the first index lies that is outside.
 ///
 /// # Safety
 /// As [`Take::run`].

@@ -1,10 +1,10 @@
-use super::{Wide, does, strip};
-use crate::gemm::tile::{Strip, plain_strip, plain_strip64};
+use super::{does, strip};
+use crate::gemm::tile::{Strip, Tiled};
 use crate::simd::Isa;
 
 /// Every height, width, rest of columns and depth, with `A` along and across, alone and added to what is there: the bits of the plain
 /// loops, and nothing written beside them.
-fn agrees<T: Wide + PartialEq + std::fmt::Debug>(number: impl Fn(usize) -> T, plain: unsafe fn(Isa, &Strip<T>)) {
+fn agrees<T: Tiled + PartialEq + std::fmt::Debug>(number: impl Fn(usize) -> T) {
     if Isa::detect() != Isa::Avx512 {
         eprintln!("skipped: this CPU has no AVX-512");
         return;
@@ -36,7 +36,7 @@ fn agrees<T: Wide + PartialEq + std::fmt::Debug>(number: impl Fn(usize) -> T, pl
                 unsafe {
                     strip(&s);
                     s.c = theirs.as_mut_ptr();
-                    plain(Isa::Avx512, &s);
+                    T::plain_strip(Isa::Avx512, &s);
                 }
                 assert_eq!(ours, theirs, "{rows} rows, {columns} columns, depth {depth}, along {along}, add {add}");
             }
@@ -46,10 +46,10 @@ fn agrees<T: Wide + PartialEq + std::fmt::Debug>(number: impl Fn(usize) -> T, pl
 
 #[test]
 fn tiles_of_singles_are_the_plain_ones() {
-    agrees(|i| ((i * 7919) % 1013) as f32 / 97.0 - 5.0, plain_strip);
+    agrees(|i| ((i * 7919) % 1013) as f32 / 97.0 - 5.0);
 }
 
 #[test]
 fn tiles_of_doubles_are_the_plain_ones() {
-    agrees(|i| ((i * 7919) % 1013) as f64 / 97.0 - 5.0, plain_strip64);
+    agrees(|i| ((i * 7919) % 1013) as f64 / 97.0 - 5.0);
 }

@@ -2,7 +2,7 @@
 
 use super::{
     body::{Arith, Body, Direction, V, Vop},
-    functions::{LT, abs, copysign, poly, sigmoid},
+    functions::{LT, abs, copysign, expm1, poly, sigmoid},
     logarithms::special,
 };
 use gradus_math::f64::coefficients as co;
@@ -12,7 +12,7 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
     Some(match name {
         "exp" => exp(b, x[0]),
         "sigmoid" => sigmoid(b, x[0], exp),
-        "expm1" => expm1(b, x[0]),
+        "expm1" => expm1(b, x[0], [-60.0, 710.0, 1e-17], half_expm1),
         "tanh" => tanh(b, x[0]),
         "log" => ln(b, x[0]),
         "erf" => erf(b, x[0]),
@@ -53,17 +53,6 @@ fn half_expm1(b: &mut Body, x: V) -> V {
     let s = b.push(Vop::Shift(Direction::Left, s, 52));
     let less = b.two(Arith::Sub, s, half);
     b.push(Vop::Fma(p, s, less))
-}
-
-fn expm1(b: &mut Body, x: V) -> V {
-    let (low, high, two, least) = (b.number(-60.0), b.number(710.0), b.number(2.0), b.number(1e-17));
-    let c = b.two(Arith::Max, low, x);
-    let c = b.two(Arith::Min, high, c);
-    let y = half_expm1(b, c);
-    let y = b.two(Arith::Mul, two, y);
-    let a = abs(b, x);
-    let m = b.push(Vop::Compare(LT, a, least));
-    b.push(Vop::Select(m, x, y))
 }
 
 fn tanh(b: &mut Body, x: V) -> V {

@@ -77,7 +77,7 @@ pub fn row(b: &mut Body, name: &str, x: &[V]) -> Option<V> {
         "sigmoid" => sigmoid(b, x[0], exp),
         "tanh" => by_parts(b, x[0], &parts::TANH),
         "atan" => atan(b, x[0]),
-        "expm1" => expm1(b, x[0]),
+        "expm1" => expm1(b, x[0], [-20.0, 89.0, 1e-10], half_expm1),
         "exp2" => exp2(b, x[0]),
         "log" => logarithms::log(b, x[0]),
         "log2" => logarithms::to_base(b, x[0], &co::LOG2_TWO, &co::LOG2_INV),
@@ -220,23 +220,29 @@ fn atan(b: &mut Body, x: V) -> V {
     copysign(b, y, x)
 }
 
-fn expm1(b: &mut Body, x: V) -> V {
-    let (low, high, one, half, two, least) =
-        (b.number(-20.0), b.number(89.0), b.number(1.0), b.number(0.5), b.number(2.0), b.number(1e-10));
+/// By half of it within these bounds, for either width; below the last number `x` is what is nearest.
+pub(super) fn expm1(b: &mut Body, x: V, [low, high, least]: [f64; 3], half: fn(&mut Body, V) -> V) -> V {
+    let (low, high, two, least) = (b.number(low), b.number(high), b.number(2.0), b.number(least));
     let c = b.two(Arith::Max, low, x);
     let c = b.two(Arith::Min, high, c);
-    let (k, r) = reduce(b, c);
+    let y = half(b, c);
+    let y = b.two(Arith::Mul, two, y);
+    let a = abs(b, x);
+    let m = b.push(Vop::Compare(LT, a, least));
+    b.push(Vop::Select(m, x, y))
+}
+
+/// Half of `e^x - 1`: all of it might be too large a number.
+fn half_expm1(b: &mut Body, x: V) -> V {
+    let (one, half) = (b.number(1.0), b.number(0.5));
+    let (k, r) = reduce(b, x);
     let q = poly(b, r, &co::EXPM1);
     let square = b.two(Arith::Mul, r, r);
     let p = b.push(Vop::Fma(square, q, r));
     let k = b.two(Arith::Sub, k, one);
     let s = power_of_two(b, k);
     let less = b.two(Arith::Sub, s, half);
-    let y = b.push(Vop::Fma(p, s, less));
-    let y = b.two(Arith::Mul, two, y);
-    let a = abs(b, x);
-    let m = b.push(Vop::Compare(LT, a, least));
-    b.push(Vop::Select(m, x, y))
+    b.push(Vop::Fma(p, s, less))
 }
 
 /// An odd function by parts.
