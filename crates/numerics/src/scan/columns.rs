@@ -16,7 +16,7 @@ const PART: usize = 4096;
 
 /// A block of whole rows of `inner` elements, from these accumulators on.
 pub(super) fn columns<C: Carry>(c: &C, inner: usize, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) {
-    let done = if c.cheap() { narrow_rows(c, inner, x, out, acc) } else { 0 };
+    let done = narrow_rows(c, inner, x, out, acc);
     let (x, out) = (&x[done..], &mut out[done..]);
     match acc {
         [a, b] => few(c, x, out, [a, b]),
