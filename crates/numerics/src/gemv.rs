@@ -82,8 +82,8 @@ pub(crate) unsafe fn short_rows<T: Line>(
     }
     let parallel = parallel && n * k >= 1 << 15;
     let mut rows = scratch::of::<T>(m * k);
-    short.pack(m, k, rows.numbers());
-    let rows: &[T] = rows.numbers();
+    short.pack(m, k, &mut rows);
+    let rows: &[T] = &rows;
     let out = Shared::wrap(c);
     if dots {
         let together = m.div_ceil(m.div_ceil(TOGETHER));
@@ -149,8 +149,7 @@ pub(crate) fn by_parts<T: Line>(
     // An odd number of lines, so that rows of sums do not fall on the same sets of the cache.
     let row = (n.div_ceil(16) | 1) * 16;
     let mut partial = scratch::of::<T>(parts * m * row);
-    let partial = partial.numbers();
-    let sums = Shared::new(partial);
+    let sums = Shared::new(&mut partial[..]);
     for_tasks(parts, parallel, |t| {
         for first in (0..n).step_by(wide) {
             let acc = sums.ptr().wrapping_add(t * m * row + first);

@@ -56,7 +56,7 @@ trait Carry: Sync {
     fn after(&self, acc: Self::A, x: Self::E) -> Self::A;
     /// The result at the place of the last.
     fn result(acc: Self::A) -> Self::E;
-    /// Whether a step is so little that some may be done for nothing.
+    /// Whether a step takes less than to turn its row into a lane of vectors, one element at a time.
     fn cheap(&self) -> bool;
     /// Whether [`Carry::idle`] is worth asking.
     const LASTING: bool = false;

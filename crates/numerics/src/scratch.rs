@@ -117,11 +117,19 @@ pub(crate) trait Plain {}
 impl Plain for f32 {}
 impl Plain for f64 {}
 
-impl<T: Plain> Of<T> {
-    /// The numbers.
-    pub(crate) fn numbers(&mut self) -> &mut [T] {
+impl<T: Plain> Deref for Of<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
         let len = self.0.len() * size_of::<f32>() / size_of::<T>();
         // SAFETY: the memory is initialised, of as many bytes, and at a multiple of 64 of them.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
+    }
+}
+
+impl<T: Plain> DerefMut for Of<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        let len = self.0.len() * size_of::<f32>() / size_of::<T>();
+        // SAFETY: as above, and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
 }

@@ -9,7 +9,7 @@ use super::tile::{self, Columns, Panel, Strip, Tiled};
 use super::{Dims, Finished, Layout};
 use crate::chip::chip;
 use crate::gemv::Strided;
-use crate::scratch::{self, Scratch};
+use crate::scratch::{self, Of};
 use crate::simd::Isa;
 use crate::tasks::{Shared, for_tasks};
 use std::ops::Range;
@@ -69,11 +69,6 @@ pub(super) struct Blocked<T = f32> {
 // parts.
 unsafe impl<T> Sync for Blocked<T> {}
 
-/// A buffer of `n` numbers.
-fn room<T>(n: usize) -> Scratch {
-    scratch::take(n * size_of::<T>() / size_of::<f32>())
-}
-
 impl<T: Tiled> Blocked<T> {
     /// `None` where crate `gemm` knows better: no wide vectors here, steps backwards, an output
     /// without contiguous rows.
@@ -108,13 +103,12 @@ impl<T: Tiled> Blocked<T> {
     }
 
     /// The columns beyond panels, one behind the other.
-    fn rest(&self) -> Scratch {
+    fn rest(&self) -> Of<T> {
         let (k, (rs, cs)) = (self.d.k, self.b_steps);
-        let mut columns = room::<T>(self.rest * k);
-        let to = columns.as_mut_ptr().cast::<T>();
+        let mut columns = scratch::of::<T>(self.rest * k);
         for (j, p) in (0..self.rest).flat_map(|j| (0..k).map(move |p| (j, p))) {
-            // SAFETY: inside the operand, and inside the room.
-            unsafe { *to.add(j * k + p) = *self.b.add(p * rs + (self.main() + j) * cs) };
+            // SAFETY: inside the operand.
+            columns[j * k + p] = unsafe { *self.b.add(p * rs + (self.main() + j) * cs) };
         }
         columns
     }
@@ -240,7 +234,7 @@ impl<T: Tiled> Blocked<T> {
         let parallel = parallel && self.d.work() >= PARALLEL;
         let copy = self.copy(parallel);
         if let Some((copy, steps)) = &copy {
-            (self.a, self.a_steps) = (copy.as_ptr().cast(), *steps);
+            (self.a, self.a_steps) = (copy.as_ptr(), *steps);
         }
         let few = if self.packs() { 2 * FEW_ROWS } else { FEW_ROWS };
         let near = self.packs() && self.d.m * self.d.k <= NEAR && self.panels() >= rayon::current_num_threads();
@@ -269,7 +263,7 @@ impl<T: Tiled> Blocked<T> {
         for_tasks(tasks + beyond, parallel, |t| {
             if t < beyond {
                 // SAFETY: no other task has these columns.
-                unsafe { self.columns_beyond(0..self.d.m, self.rest().as_ptr().cast()) };
+                unsafe { self.columns_beyond(0..self.d.m, self.rest().as_ptr()) };
                 if let Some(then) = then {
                     then(0..self.d.m, self.main()..self.d.n);
                 }
@@ -278,8 +272,8 @@ impl<T: Tiled> Blocked<T> {
             let t = t - beyond;
             let mine = t * together..panels.min((t + 1) * together);
             let copied = packs || !mine.clone().all(|p| self.is_whole(p));
-            let mut buffer = copied.then(|| room::<T>(DEEP.min(self.d.k) * 3 * self.lanes));
-            let buffer = buffer.as_mut().map_or(std::ptr::null_mut(), |b| b.as_mut_ptr().cast::<T>());
+            let mut buffer = copied.then(|| scratch::of::<T>(DEEP.min(self.d.k) * 3 * self.lanes));
+            let buffer = buffer.as_mut().map_or(std::ptr::null_mut(), |b| b.as_mut_ptr());
             for part in self.parts() {
                 for p in mine.clone() {
                     // SAFETY: tasks have different panels; a part's panel fits the buffer.
@@ -311,8 +305,8 @@ impl<T: Tiled> Blocked<T> {
         let first = if self.packs() { 0 } else { panels - usize::from(!self.is_whole(panels - 1)) };
         let skipped = self.panel_start(first) * self.lanes;
         let width = self.panel_start(panels) * self.lanes - skipped;
-        let mut buffer = room::<T>(width * k);
-        let shared = Shared::wrap(buffer.as_mut_ptr().cast::<T>());
+        let mut buffer = scratch::of::<T>(width * k);
+        let shared = Shared::new(&mut buffer[..]);
         // Parts of the sum one after the other, in each the panels.
         let place = |p: usize, part: &Range<usize>| {
             part.start * width + (self.panel_start(p) * self.lanes - skipped) * part.len()
@@ -349,7 +343,7 @@ impl<T: Tiled> Blocked<T> {
         let across = panels.div_ceil(groups);
         let groups = panels.div_ceil(across);
         let beyond = self.rest();
-        let beyond = Shared::wrap(beyond.as_ptr().cast_mut().cast::<T>());
+        let beyond = Shared::wrap(beyond.as_ptr().cast_mut());
         for_tasks(m.div_ceil(rows) * groups, parallel, |t| {
             let (down, group) = (t / groups * rows, t % groups * across);
             let mine = down..m.min(down + rows);

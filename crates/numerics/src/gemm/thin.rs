@@ -1,7 +1,6 @@
 //! Products of a few rows of 16-bit numbers by a matrix of them: the matrix is read once, and widened in registers.
 
 use super::{Dims, Half, Layout, Operand};
-use crate::chip::chip;
 use crate::gemv::{Manner, by_parts};
 use crate::scratch;
 use crate::tasks::{Shared, for_tasks};
@@ -197,7 +196,7 @@ impl Part {
         acc: *mut f32,
         pitch: usize,
     ) {
-        let manner = Manner::of(chip().intel);
+        let manner = Manner::here();
         let b: [*const u16; R] = std::array::from_fn(|r| self.b.wrapping_offset((first + r) as isize * self.step));
         for j in columns.clone().step_by(16) {
             let left = (columns.end - j).min(16);

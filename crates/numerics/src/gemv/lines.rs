@@ -15,30 +15,32 @@ pub(crate) const ROWS: usize = 8;
 /// are slower again. On an Ice Lake server each row is a stream that the hardware follows by itself, and one core may wait for
 /// more lines than four of them ask for: 64 MiB take 3.0 ms four rows at a time and 2.8 eight at a time.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner {
-    /// Whether eight rows are read at a time, rather than four.
-    eight: bool,
-    /// Bytes ahead of which each row is asked for.
-    ahead: usize,
+pub(crate) enum Manner {
+    /// Four rows at a time, each asked for a page ahead, beyond which the hardware does not look: to the second cache, as requests
+    /// to the first one are slower than none.
+    Four,
+    /// Eight, each asked for a little ahead: to the first cache, as requests to the second one are slower than none.
+    Eight,
 }
 
 impl Manner {
+    /// That of the chip this runs on.
     #[inline(always)]
-    pub(crate) fn of(near: bool) -> Manner {
-        // Zen 4: a page ahead, beyond which the hardware does not look, and to the second cache, as requests to the first one are
-        // slower than none. Ice Lake: to the first cache, as requests to the second one are slower than none.
-        if near { Manner { eight: true, ahead: 1024 } } else { Manner { eight: false, ahead: 4096 } }
+    pub(crate) fn here() -> Manner {
+        if chip().intel { Manner::Eight } else { Manner::Four }
     }
 
     /// Asks for what is ahead of a number.
     #[inline(always)]
     pub(crate) fn ask<T>(self, p: *const T) {
-        let ahead = p.wrapping_byte_add(self.ahead);
-        if self.eight { prefetch(ahead) } else { prefetch_second(ahead) }
+        match self {
+            Manner::Four => prefetch_second(p.wrapping_byte_add(4096)),
+            Manner::Eight => prefetch(p.wrapping_byte_add(1024)),
+        }
     }
 }
 
-/// What [`Lined::dot`] writes: a vector's products with each row.
+/// What [`Line::dot`] writes: a vector's products with each row.
 pub(crate) type Products<T> = [[T; ROWS]; TOGETHER];
 
 /// Rows of an operand and the step between two.
@@ -87,18 +89,18 @@ unsafe fn dot_of<T: Line, S: Lanes<T>, const M: usize, const R: usize>(
 /// The first `count` rows, as many at a time as the chip likes and registers hold the sums of.
 #[inline(always)]
 unsafe fn dots_of<T: Line, S: Lanes<T>, const M: usize>(
-    near: bool,
+    manner: Manner,
     count: usize,
     k: usize,
     rows: &[*const T; ROWS],
     x: *const T,
     out: &mut Products<T>,
 ) {
-    let (manner, registers) = (Manner::of(near), if S::LANES * size_of::<T>() == 64 { 32 } else { 16 });
+    let registers = if S::LANES * size_of::<T>() == 64 { 32 } else { 16 };
     let fits = |rows: usize| M * rows + rows < registers;
     // SAFETY: the caller's promise.
     unsafe {
-        if fits(8) && manner.eight && count > 4 {
+        if fits(8) && matches!(manner, Manner::Eight) && count > 4 {
             dot_of::<T, S, M, 8>(manner, 0, k, rows, x, out);
         } else if fits(4) {
             (0..count.div_ceil(4)).for_each(|g| dot_of::<T, S, M, 4>(manner, g, k, rows, x, out));
@@ -115,16 +117,16 @@ unsafe fn any_dot<T: Line, S: Lanes<T>>(
     x: *const T,
     out: &mut Products<T>,
 ) {
-    let near = chip().intel;
+    let manner = Manner::here();
     // SAFETY: the caller's promise.
     unsafe {
         match m {
-            1 => dots_of::<T, S, 1>(near, count, k, rows, x, out),
-            2 => dots_of::<T, S, 2>(near, count, k, rows, x, out),
-            3 => dots_of::<T, S, 3>(near, count, k, rows, x, out),
-            4 => dots_of::<T, S, 4>(near, count, k, rows, x, out),
-            5 => dots_of::<T, S, 5>(near, count, k, rows, x, out),
-            _ => dots_of::<T, S, 6>(near, count, k, rows, x, out),
+            1 => dots_of::<T, S, 1>(manner, count, k, rows, x, out),
+            2 => dots_of::<T, S, 2>(manner, count, k, rows, x, out),
+            3 => dots_of::<T, S, 3>(manner, count, k, rows, x, out),
+            4 => dots_of::<T, S, 4>(manner, count, k, rows, x, out),
+            5 => dots_of::<T, S, 5>(manner, count, k, rows, x, out),
+            _ => dots_of::<T, S, 6>(manner, count, k, rows, x, out),
         }
     }
 }
@@ -166,7 +168,7 @@ unsafe fn any_axpy<T: Line, S: Lanes<T>>(
     acc: *mut T,
     pitch: usize,
 ) {
-    let manner = Manner::of(chip().intel);
+    let manner = Manner::here();
     // SAFETY: the caller gives `k` rows of `n` numbers, `m` vectors of `k`, and room for `m` rows.
     unsafe {
         for i in 0..m {

@@ -1,9 +1,9 @@
 //! Copies of `A`, where it lies so that products would wait for it.
 
-use super::{Blocked, room};
+use super::Blocked;
 use crate::gemm::Dims;
 use crate::gemm::tile::{Panel, Tiled};
-use crate::scratch::Scratch;
+use crate::scratch::{self, Of};
 use crate::tasks::{Shared, for_tasks};
 
 /// On chips that wait sooner ([`Blocked::eager`]) `A` that lies across is turned first where it meets as many columns.
@@ -14,7 +14,7 @@ const TOGETHER: usize = 32;
 
 impl<T: Tiled> Blocked<T> {
     /// A copy of `A` that is better to read, and its steps.
-    pub(super) fn copy(&self, parallel: bool) -> Option<(Scratch, (usize, usize))> {
+    pub(super) fn copy(&self, parallel: bool) -> Option<(Of<T>, (usize, usize))> {
         let across = self.a_steps.1 != 1 && self.d.k > 1;
         if self.eager() && across && self.d.m > TOGETHER && self.d.n >= STRAIGHTENED {
             let (copy, row) = self.straight(parallel);
@@ -34,12 +34,12 @@ impl<T: Tiled> Blocked<T> {
     }
 
     /// The columns of `A` at steps of an odd number of lines, and the step.
-    fn copied(&self, parallel: bool) -> (Scratch, usize) {
+    fn copied(&self, parallel: bool) -> (Of<T>, usize) {
         let line = 64 / size_of::<T>();
         let (m, k, from) = (self.d.m, self.d.k, self.a_steps.1);
         let row = (m.div_ceil(line) | 1) * line;
-        let mut copy = room::<T>(row * k);
-        let to = Shared::wrap(copy.as_mut_ptr().cast::<T>());
+        let mut copy = scratch::of::<T>(row * k);
+        let to = Shared::new(&mut copy[..]);
         for_tasks(k.div_ceil(TOGETHER), parallel, |t| {
             for p in t * TOGETHER..k.min((t + 1) * TOGETHER) {
                 // SAFETY: columns of `A` have `m` contiguous numbers, and places of their own here.
@@ -50,12 +50,12 @@ impl<T: Tiled> Blocked<T> {
     }
 
     /// The rows of `A`, contiguous and at steps of an odd number of lines, and the step.
-    fn straight(&self, parallel: bool) -> (Scratch, usize) {
+    fn straight(&self, parallel: bool) -> (Of<T>, usize) {
         let line = 64 / size_of::<T>();
         let Dims { m, k, .. } = self.d;
         let row = (k.div_ceil(line) | 1) * line;
-        let mut copy = room::<T>(row * m);
-        let to = Shared::wrap(copy.as_mut_ptr().cast::<T>());
+        let mut copy = scratch::of::<T>(row * m);
+        let to = Shared::new(&mut copy[..]);
         for_tasks(m.div_ceil(TOGETHER), parallel, |t| {
             let rows = t * TOGETHER..m.min((t + 1) * TOGETHER);
             let a = self.a.wrapping_add(rows.start * self.a_steps.0);
