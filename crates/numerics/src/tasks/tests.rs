@@ -14,7 +14,7 @@ fn every_task_runs_once() {
                 for_tasks(count, true, |i| {
                     runs[i].fetch_add(1, Ordering::Relaxed);
                 });
-                for_ranges(count, |i| {
+                for_ranges(count, count % 3 == 0, |i| {
                     runs[i].fetch_add(1, Ordering::Relaxed);
                 });
                 assert!(runs.iter().all(|r| r.load(Ordering::Relaxed) == 2), "{threads} threads, {count} tasks");

@@ -124,6 +124,17 @@ pub fn pages(k: &Kernel, cursors: &Cursors, n: usize, step: impl Fn(&Cursor) -> 
     read(k, cursors, SEVERAL).into_iter().filter_map(next).collect()
 }
 
+/// What a single pass over the chunks of one long row should fetch: on Intel as [`pages`]; on Zen 4 what is a page ahead, to the
+/// second cache, where no cache holds it: 64 MiB are summed in 1.46 instead of 1.51 ms, and in 0.83 instead of 0.89 in minutes of
+/// faster memory (2 and 3 KiB ahead the same, 6 and 8 KiB slower than nothing). For rows one by one it gives nothing.
+pub fn chunks(k: &Kernel, cursors: &Cursors) -> Vec<Ahead> {
+    if chip().intel {
+        return pages(k, cursors, k.order.chunk, |c| k.chunk_step(&c.strides) * c.size);
+    }
+    let page = |cursor| Ahead { cursor, bytes: 2 * AHEAD, how: Fetch::Second };
+    read(k, cursors, BEYOND).into_iter().map(page).collect()
+}
+
 /// What a single pass should fetch whose results go past the caches: what it reads, a little ahead. 16 MiB are copied so in 0.69
 /// instead of 0.82 ms; no other way does more.
 pub fn beside_past(k: &Kernel, cursors: &Cursors) -> Vec<Ahead> {

@@ -67,7 +67,7 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     }
     let (count, most) = p.shares.count(units);
     let pieces = count.min(threads * most);
-    try_for_tasks(pieces, |i| {
+    try_for_ranges(pieces, p.near, |i| {
         let ranges = p.shares.units(i * count / pieces, (i + 1) * count / pieces);
         // SAFETY: the caller's promise.
         unsafe { run_ranges(p, bases, params, ranges) }
@@ -76,8 +76,13 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
 
 /// Tasks `0..count` on all threads, up to the first that fails on each.
 pub fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
+    try_for_ranges(count, true, task)
+}
+
+/// The same for tasks that go through memory which caches may still hold of the last time (`near`), or not.
+fn try_for_ranges(count: usize, near: bool, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
     let failed = OnceLock::new();
-    for_ranges(count, |i| {
+    for_ranges(count, near, |i| {
         if failed.get().is_none()
             && let Err(e) = task(i)
         {
@@ -166,7 +171,7 @@ unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize,
             Ok(parts)
         };
         let all: SmallVec<[OnceLock<Parts>; 32]> = (0..pieces).map(|_| OnceLock::new()).collect();
-        try_for_tasks(pieces, |i| {
+        try_for_ranges(pieces, p.near, |i| {
             let _ = all[i].set(some(i)?);
             Ok(())
         })?;

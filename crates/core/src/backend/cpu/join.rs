@@ -144,7 +144,7 @@ impl Lines {
         let cuts: usize = self.parts.iter().map(|p| p.cuts).sum();
         let (parallel, items) = (rows * bytes >= PARALLEL, rows * cuts);
         let pieces = if parallel { items.min(4 * rayon::current_num_threads()) } else { 1 };
-        for_ranges(pieces, |i| {
+        for_ranges(pieces, true, |i| {
             let (from, to) = (i * items / pieces, (i + 1) * items / pieces);
             for row in from / cuts..to.div_ceil(cuts) {
                 let here = from.max(row * cuts) - row * cuts..(to - row * cuts).min(cuts);
@@ -189,7 +189,7 @@ unsafe fn weave_all<T: Copy>(n: usize, bases: exec::Bases<'_>) {
     let parts = bases.0.len() / 2;
     let parallel = n * parts * size_of::<T>() >= PARALLEL;
     let pieces = if parallel { n.min(4 * rayon::current_num_threads()) } else { 1 };
-    for_ranges(pieces, |i| {
+    for_ranges(pieces, true, |i| {
         let all = bases; // the whole struct, which may be shared
         let (from, to) = (i * n / pieces, (i + 1) * n / pieces);
         // SAFETY: by the caller's promise; the first part's result begins where that of all does, and tasks have elements of

@@ -38,6 +38,8 @@ const CUTS: usize = 4;
 const LEAST_CUT: usize = 32;
 /// Sums of fewer bytes are not worth handing over in parts.
 const CUT_BYTES: u64 = 544 << 10;
+/// Bytes that a kernel moves, beyond which no cache holds anything of the last time.
+const NEAR: u64 = 48 << 20;
 /// How the loops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -105,6 +107,8 @@ pub struct Program {
     pub scratch: usize,
     /// A measure of the whole work, to decide whether threads pay.
     pub work: usize,
+    /// Whether caches may still hold some of its operands from the last time.
+    pub near: bool,
     /// The store that can take a value straight from the instruction that computes it: no conversion in between.
     pub direct: Vec<Option<Val>>,
     /// The passes, where all of them are loops of machine code.
@@ -406,6 +410,7 @@ impl Program {
             width_of,
             scratch,
             work,
+            near: kernel.bytes() <= NEAR,
             direct,
             nests,
             functions,

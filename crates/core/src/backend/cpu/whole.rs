@@ -148,9 +148,7 @@ impl Functions {
         let visits = m.passes.0.iter().filter(|p| !p.elems.is_empty()).count();
         // Several rows at once are as many streams, too many for it: 6 % of the time of a sum over rows of 64 MiB.
         let streams = match m.style {
-            Style::Rows if cols > order.chunk => {
-                ahead::pages(m.k, m.cursors, order.chunk, |c| m.k.chunk_step(&c.strides) * c.size)
-            }
+            Style::Rows if cols > order.chunk => ahead::chunks(m.k, m.cursors),
             Style::Rows if !m.k.map.is_empty() => {
                 ahead::pages(m.k, m.cursors, cols, |c| c.strides[m.k.map.len() - 1] * c.size)
             }
