@@ -25,6 +25,7 @@
 mod collapse;
 pub mod emit;
 pub mod oracle;
+mod order;
 mod overwrite;
 pub mod rand;
 mod show;
@@ -33,6 +34,7 @@ mod unroll;
 mod verify;
 
 pub use collapse::collapse;
+pub use order::Order;
 pub use turn::{along_memory, many_lines, turned};
 pub use unroll::unrolled;
 pub use verify::verify;
@@ -82,56 +84,6 @@ pub struct Arg {
     pub dtype: DType,
     /// Whether it is written (then it is not read).
     pub written: bool,
-}
-
-/// The order of reductions: the reduce space, in row-major order, is cut into chunks; in each, lane `l` combines
-/// elements `l, l + lanes, ...` in turn; the lanes are combined pairwise (0 with half, ...), and then the chunks pairwise
-/// (neighbours first).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Order {
-    /// Accumulators a chunk; a power of two.
-    pub lanes: usize,
-    /// Elements a chunk; a multiple of `lanes`, or a line of a row that is several lines apart (see [`Order::by_lines`]).
-    pub chunk: usize,
-}
-
-impl Order {
-    /// For reduce spaces that run along memory.
-    pub const ROWS: Order = Order { lanes: 64, chunk: 4096 };
-    /// For reduce spaces that run across memory: one accumulator an output, rows of outputs at a time.
-    pub const COLUMNS: Order = Order { lanes: 1, chunk: 512 };
-    /// Lines of this length can be chunks: shorter ones are not worth lanes of their own.
-    const LINES: std::ops::RangeInclusive<usize> = 16..=Order::ROWS.chunk;
-
-    /// The order for a kernel whose rows run along memory. A row that is several lines apart from each other (a channel of
-    /// a batch of images) has lines for chunks: so lanes begin anew where addresses jump, and every line is walked like
-    /// any other.
-    pub fn by_lines(k: &Kernel) -> Order {
-        match collapse(k).reduce[..] {
-            [_, line] if Order::LINES.contains(&line) => Order { chunk: line, ..Order::ROWS },
-            _ => Order::ROWS,
-        }
-    }
-
-    /// The order for a kernel whose reduce space runs across memory. Where lines of outputs are wide and one pass does
-    /// all, chunks are few rows each, so that threads have several whole rows each: those that the thread before wrote.
-    /// Kernels of several passes keep long chunks: a strip of columns stays near from pass to pass.
-    pub fn across(k: &Kernel) -> Order {
-        /// Chunks that there should be; fewer than half as many are not worth their sums.
-        const CHUNKS: usize = 8;
-        /// Elements and rows that they have at least.
-        const LEAST: usize = 16 * 1024;
-        const LEAST_ROWS: usize = 32;
-        /// Rows that they are multiples of.
-        const GROUP: usize = 8;
-        let line = collapse(k).map.last().map_or(1, |&n| n.max(1));
-        let least = LEAST.div_ceil(line).max(LEAST_ROWS);
-        let chunk = k.cols().div_ceil(CHUNKS).max(least).next_multiple_of(GROUP);
-        if chunk > Order::COLUMNS.chunk || 2 * k.cols() < CHUNKS * chunk || k.passes() > 1 {
-            return Order::COLUMNS;
-        }
-        Order { chunk, ..Order::COLUMNS }
-    }
 }
 
 /// An instruction; its index is the value it defines.
@@ -304,45 +256,5 @@ impl Kernel {
                 touched * dtype.size() as u64
             })
             .sum()
-    }
-}
-
-#[cfg(test)]
-mod order_tests {
-    use super::*;
-    use crate::op::ReduceOp;
-
-    /// Sums over the rows of a matrix, once, or again less what came of it.
-    fn sums(rows: usize, columns: usize, passes: usize) -> Kernel {
-        let access = |strides: [isize; 2]| Access { strides: strides.to_vec(), ..Access::default() };
-        let inst = |kind, level| Inst { kind, dtype: DType::F32, level };
-        let mut insts = vec![
-            inst(InstKind::Load { source: Source::Arg(0), access: access([1, columns as isize]) }, Level::Elem),
-            inst(InstKind::Reduce(ReduceOp::Sum, 0), Level::Row),
-        ];
-        for _ in 1..passes {
-            let last = insts.len() - 1;
-            insts.push(inst(InstKind::Ewise(&crate::op::ewise::SUB, [0, last].into_iter().collect()), Level::Elem));
-            insts.push(inst(InstKind::Reduce(ReduceOp::Sum, last + 1), Level::Row));
-        }
-        let value = insts.len() - 1;
-        insts.push(inst(InstKind::Store { arg: 1, access: access([1, 0]), value }, Level::Row));
-        let args = [false, true].map(|written| Arg { dtype: DType::F32, written }).to_vec();
-        Kernel { map: vec![columns], reduce: vec![rows], args, params: vec![], insts, order: Order::COLUMNS }
-    }
-
-    #[test]
-    fn rows_are_shared_out_evenly() {
-        let chunk = |rows, columns| Order::across(&sums(rows, columns, 1)).chunk;
-        assert_eq!(chunk(768, 512), 96);
-        assert_eq!(chunk(256, 1024), 32);
-        assert_eq!(chunk(4096, 4096), 512);
-        // Many rows, narrow ones, few rows: as they were.
-        for (rows, columns) in [(100_000, 600), (5000, 10), (100, 1000), (37, 4823), (900, 0)] {
-            assert_eq!(chunk(rows, columns), Order::COLUMNS.chunk, "{rows} x {columns}");
-        }
-        // A second pass finds a strip of columns in the caches.
-        assert_eq!((sums(768, 512, 1).passes(), sums(768, 512, 2).passes()), (1, 2));
-        assert_eq!(Order::across(&sums(768, 512, 2)), Order::COLUMNS);
     }
 }

@@ -94,8 +94,7 @@ pub fn generate(items: &[Item], fused: &Fused, within: &[Option<Within>], g: usi
     for &i in &group.items {
         c.item(i);
     }
-    let kernel = &c.out.kernel;
-    c.out.kernel.order = if kernel.order == Order::ROWS { Order::by_lines(kernel) } else { Order::across(kernel) };
+    c.out.kernel.order = Order::of(&c.out.kernel);
     debug_assert_eq!(crate::kernel::verify(&c.out.kernel), Ok(()), "\n{}", c.out.kernel);
     c.out
 }

@@ -1,11 +1,12 @@
 //! Activations: functions of one element, and gates.
 
-use crate::api::axis;
+use crate::api::{axis, layout};
 use crate::{
     Error, Result, Shape, Tensor,
     op::{Composite, ewise},
 };
 use smallvec::SmallVec;
+use std::panic::Location;
 
 /// selu's two numbers (Klambauer et al., 2017).
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
@@ -86,7 +87,13 @@ impl Tensor {
     #[track_caller]
     fn activated(&self, of: &'static Composite, numbers: &[f64]) -> Tensor {
         let bits: SmallVec<[u64; 4]> = numbers.iter().map(|x| x.to_bits()).collect();
-        Tensor::composed(of, &[self], &bits, self.shape().clone(), self.dtype().to_float())
+        let under = layout::under_across(self, Location::caller());
+        let x = under.as_ref().map_or(self, |(base, _)| base);
+        let y = Tensor::composed(of, &[x], &bits, x.shape().clone(), x.dtype().to_float());
+        match under {
+            Some((_, order)) => layout::ordered_by(&y, &order, Location::caller()),
+            None => y,
+        }
     }
 
     /// `x tanh(softplus(x))`.

@@ -93,31 +93,50 @@ pub(super) fn node(conv: Conv, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(permuted(&Tensor::build(Op::Conv(Arc::new(conv)), &[&a, &b], shape, a.dtype(), a.device(), at), FIRST, at))
 }
 
-/// An elementwise operation over inputs that all lie across in one and the same way: the result lies as they do, as
-/// PyTorch has it, and no element moves. Where rows stay rows nothing is won by that, and readers may want them side by side.
-fn across(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static Location<'static>) -> Option<Tensor> {
-    let order = inputs.iter().find_map(|t| match &t.node().op {
-        Op::View(ViewOp::Permute(p)) => Some(p),
-        _ => None,
-    })?;
-    let fits = |t: &&Tensor| match &t.node().op {
-        Op::View(ViewOp::Permute(p)) => p == order,
-        op => matches!(op, Op::Scalar(_)),
-    };
-    if order.last() == Some(&(order.len() - 1)) || inputs[0].device() != Device::cpu() || !inputs.iter().all(fits) {
-        return None;
-    }
-    let view = |t: &Tensor, order: SmallVec<[usize; 6]>| {
-        let op = ViewOp::Permute(order);
-        let shape = op.shape(t.shape());
-        Tensor::build(Op::View(op), &[t], shape, t.dtype(), t.device(), at)
-    };
+/// A view of a tensor with its axes in this order.
+pub(super) fn ordered_by(t: &Tensor, order: &[usize], at: &'static Location<'static>) -> Tensor {
+    let op = ViewOp::Permute(order.into());
+    let shape = op.shape(t.shape());
+    Tensor::build(Op::View(op), &[t], shape, t.dtype(), t.device(), at)
+}
+
+/// The order that takes the axes of this one back to where they came from.
+fn back(order: &[usize]) -> SmallVec<[usize; 6]> {
     let mut back: SmallVec<[usize; 6]> = order.iter().map(|_| 0).collect();
     order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
-    let lower: SmallVec<[Tensor; 3]> = inputs.iter().map(|t| view(t, back.clone())).collect();
+    back
+}
+
+/// The order of the axes of a tensor on the CPU that lies across. Where rows stay rows nothing is won by leaving elements where they
+/// are, and readers may want them side by side.
+fn lies_across(t: &Tensor) -> Option<&[usize]> {
+    match &t.node().op {
+        Op::View(ViewOp::Permute(p)) if p.last() != Some(&(p.len() - 1)) && t.device() == Device::cpu() => Some(p),
+        _ => None,
+    }
+}
+
+/// An elementwise operation over inputs that all lie across in one and the same way: the result lies as they do, as
+/// PyTorch has it, and no element moves.
+fn across(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static Location<'static>) -> Option<Tensor> {
+    let order = inputs.iter().find_map(|t| lies_across(t))?;
+    let fits = |t: &&Tensor| lies_across(t) == Some(order) || matches!(t.node().op, Op::Scalar(_));
+    if !inputs.iter().all(fits) {
+        return None;
+    }
+    let back = back(order);
+    let lower: SmallVec<[Tensor; 3]> = inputs.iter().map(|t| ordered_by(t, &back, at)).collect();
     let refs: SmallVec<[&Tensor; 3]> = lower.iter().collect();
     let made = Tensor::build(op.clone(), &refs, refs[0].shape().clone(), dtype, refs[0].device(), at);
-    Some(view(&made, order.iter().copied().collect()))
+    Some(ordered_by(&made, order, at))
+}
+
+/// What lies under a tensor that lies across, without a gradient to come, and the order of its axes: functions of single elements
+/// that are made of others are made of that, and viewed in that order.
+pub(super) fn under_across(t: &Tensor, at: &'static Location<'static>) -> Option<(Tensor, SmallVec<[usize; 6]>)> {
+    let order = lies_across(t).filter(|_| !t.requires_grad())?;
+    let base = t.node().peek(|inputs, _| inputs.first().cloned());
+    Some((base.unwrap_or_else(|| ordered_by(t, &back(order), at)), order.into()))
 }
 
 /// An elementwise operation or a conversion over inputs of which one has its channels last: so has the result.

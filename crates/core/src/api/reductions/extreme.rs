@@ -34,6 +34,10 @@ impl Tensor {
         self.not_empty(name, &[a])?;
         let of = if op == ReduceOp::Max { &ARGMAX } else { &ARGMIN };
         let shape = if keepdim { self.shape().with(a, 1) } else { self.shape().without(a) };
+        if self.dims()[a] == 1 {
+            // The only one is at place zero, whatever it is.
+            return Ok(Tensor::zeros_on(shape, DType::I64, self.device()));
+        }
         Ok(Tensor::composed(of, &[&self.detach()], &[a as u64, keepdim as u64], shape, DType::I64))
     }
 
