@@ -116,12 +116,12 @@ fn lies_across(t: &Tensor) -> Option<&[usize]> {
     }
 }
 
-/// An elementwise operation over inputs that all lie across in one and the same way: the result lies as they do, as
-/// PyTorch has it, and no element moves.
+/// An elementwise operation over inputs that all lie across in one and the same way, or are repeated over the others: the result
+/// lies as they do, as PyTorch has it, and no element moves.
 fn across(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static Location<'static>) -> Option<Tensor> {
     let order = inputs.iter().find_map(|t| lies_across(t))?;
-    let fits = |t: &&Tensor| lies_across(t) == Some(order) || matches!(t.node().op, Op::Scalar(_));
-    if !inputs.iter().all(fits) {
+    let repeated = |t: &Tensor| matches!(t.node().op, Op::Scalar(_) | Op::View(ViewOp::Expand(_)));
+    if !inputs.iter().all(|t| lies_across(t) == Some(order) || repeated(t)) {
         return None;
     }
     let back = back(order);

@@ -62,9 +62,9 @@ struct Fetched {
 const TASK: usize = 16 * 1024;
 
 impl Fetched {
-    /// The operand of argument `from` for argument `to`.
-    fn new(space: &[usize], size: usize, from: usize, access: &Access, to: usize) -> Fetched {
-        let moves = || space.iter().zip(&access.strides).filter(|a| *a.1 != 0);
+    /// The operand of argument `from` for argument `to`, which has its axes in this order.
+    fn new(space: &[usize], order: &[usize], size: usize, from: usize, access: &Access, to: usize) -> Fetched {
+        let moves = || order.iter().map(|&a| (&space[a], &access.strides[a])).filter(|a| *a.1 != 0);
         let elements: usize = moves().map(|a| a.0).product();
         let line = moves().next_back().map_or(1, |a| *a.0);
         let plane = line * moves().rev().nth(1).map_or(1, |a| *a.0);
@@ -95,27 +95,28 @@ impl Straight {
     /// The parts of a verified kernel, if operands lie across it.
     pub fn of(kernel: &Kernel) -> Option<Straight> {
         let mut k = collapse(kernel);
-        let (turns, fetches) = (suits(&k), reduces_rows(&k));
+        let (turns, fetches) = (suits(&k), reduces(&k));
         if !turns && !fetches {
             return None;
         }
         let space: Vec<usize> = k.map.iter().chain(&k.reduce).copied().collect();
+        let order = walked(&k);
         let args = k.args.len();
         let mut brought = vec![];
         for v in 0..k.insts.len() {
-            let Some((from, access)) = in_steps(&k, v, &space) else { continue };
+            let Some((from, access)) = in_steps(&k, v, &space, &order) else { continue };
             let (dtype, to) = (k.insts[v].dtype, k.args.len());
-            let (strides, elements) = in_order(&space, &access.strides);
+            let (strides, elements) = ordered(&space, &order, &access.strides);
             let straight = Access { strides, offset: 0, bounds: vec![], lookup: vec![] };
             let bytes = elements.saturating_mul(dtype.size());
             if bytes > MOST {
                 return None;
             }
             let between = || Transposition::between(&space, dtype.size(), (from, &access), (to, &straight));
-            let turned = across(&k, v, &space).and_then(|_| between());
+            let turned = if turns { across(&k, v, &space).and_then(|_| between()) } else { None };
             let way = match turned {
                 Some(turned) => Brought::Turned(turned.kept()),
-                None if fetches => Brought::Fetched(Fetched::new(&space, dtype.size(), from, &access, to)),
+                None if fetches => Brought::Fetched(Fetched::new(&space, &order, dtype.size(), from, &access, to)),
                 None => continue,
             };
             brought.push((way, bytes));
@@ -154,9 +155,20 @@ pub fn suits(k: &Kernel) -> bool {
     k.rows().saturating_mul(k.cols()) >= LEAST && Transposition::of(k).is_none() && (k.reduce.is_empty() || rows)
 }
 
-/// Whether a (collapsed) kernel has enough elements, and reduces along rows.
-fn reduces_rows(k: &Kernel) -> bool {
-    k.order.lanes > 1 && k.reduce.len() == 1 && k.rows().saturating_mul(k.cols()) >= LEAST
+/// Whether a (collapsed) kernel has enough elements, and reduces along an axis.
+fn reduces(k: &Kernel) -> bool {
+    k.reduce.len() == 1 && (k.order.lanes > 1 || !k.map.is_empty()) && k.rows().saturating_mul(k.cols()) >= LEAST
+}
+
+/// The axes of map and reduce space, the one that blocks run along last: that is the last of the map space where a kernel goes
+/// across its rows.
+fn walked(k: &Kernel) -> SmallVec<[usize; 8]> {
+    let mut order: SmallVec<[usize; 8]> = (0..k.map.len() + k.reduce.len()).collect();
+    if k.order.lanes == 1 && !k.map.is_empty() && !k.reduce.is_empty() {
+        let last = order.remove(k.map.len() - 1);
+        order.push(last);
+    }
+    order
 }
 
 /// Whether an instruction reads or writes elements one after the other along the last axis.
@@ -165,18 +177,20 @@ fn goes_along_rows(k: &Kernel, v: Val) -> bool {
     k.insts[v].level == Level::Elem && access.strides.last() == Some(&1)
 }
 
-/// The argument and the place of an operand whose elements along the last axis of map and reduce space lie apart.
-fn in_steps(k: &Kernel, v: Val, space: &[usize]) -> Option<(usize, Access)> {
+/// The argument and the place of an operand whose elements along the axis that blocks run along lie apart.
+fn in_steps(k: &Kernel, v: Val, space: &[usize], order: &[usize]) -> Option<(usize, Access)> {
     let inst = &k.insts[v];
     let InstKind::Load { source: Source::Arg(from), access } = &inst.kind else { return None };
     let plain = inst.level == Level::Elem && access.bounds.is_empty() && access.lookup.is_empty();
-    let apart = access.strides.last().is_some_and(|s| s.unsigned_abs() > 1);
-    (plain && apart && access.strides.len() == space.len()).then(|| (*from, access.clone()))
+    let apart = |along: &usize| access.strides.get(*along).is_some_and(|s| s.unsigned_abs() > 1);
+    let fits = plain && access.strides.len() == space.len() && order.last().is_some_and(apart);
+    fits.then(|| (*from, access.clone()))
 }
 
 /// The same for one that lies along another axis.
 pub fn across(k: &Kernel, v: Val, space: &[usize]) -> Option<(usize, Access)> {
-    let (from, access) = in_steps(k, v, space)?;
+    let order: SmallVec<[usize; 8]> = (0..space.len()).collect();
+    let (from, access) = in_steps(k, v, space, &order)?;
     let last = space.len() - 1;
     let lies = (0..last).any(|a| access.strides[a] == 1 && space[a] >= SHORT);
     let steps = access.strides[last].unsigned_abs() >= SHORT && space[last] >= SHORT;
@@ -185,9 +199,15 @@ pub fn across(k: &Kernel, v: Val, space: &[usize]) -> Option<(usize, Access)> {
 
 /// Steps of an operand in the order of the space, without the axes along which it stays the same, and its elements.
 pub fn in_order(space: &[usize], strides: &[isize]) -> (Vec<isize>, usize) {
+    let order: SmallVec<[usize; 8]> = (0..space.len()).collect();
+    ordered(space, &order, strides)
+}
+
+/// The same with the axes in this order.
+fn ordered(space: &[usize], order: &[usize], strides: &[isize]) -> (Vec<isize>, usize) {
     let mut n = 1;
     let mut out = vec![0; space.len()];
-    for a in (0..space.len()).rev().filter(|&a| strides[a] != 0) {
+    for &a in order.iter().rev().filter(|&&a| strides[a] != 0) {
         out[a] = n as isize;
         n *= space[a];
     }
