@@ -28,6 +28,9 @@ fn backward(what: &str, v: &Tensor, f: impl Fn(&Tensor) -> Tensor, want: usize) 
 fn softmaxes_are_one_kernel() {
     let t = x(&[64, 100]);
     launches("softmax", &t.softmax(-1).unwrap(), 1);
+    launches("softmax of a turned matrix", &t.t().unwrap().softmax(-1).unwrap(), 1);
+    let v = Tensor::var("t", &t);
+    launches("the same with a gradient to come", &v.t().unwrap().softmax(-1).unwrap(), 1);
     launches("softmax of columns", &t.softmax(0).unwrap(), 1);
     launches("log_softmax", &t.log_softmax(-1).unwrap(), 1);
     launches("softmin", &t.softmin(-1).unwrap(), 1);

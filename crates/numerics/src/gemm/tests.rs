@@ -243,6 +243,13 @@ fn short_sides<T: Gemm + Into<f64>>(seed: u64, of: fn(f64) -> T, tolerance: f64)
         (6, 306, 300),
         (11, 309, 300),
         (16, 141, 520),
+        // A few columns, and a few rows, of sums that are hardly long enough.
+        (600, 2, 17),
+        (401, 3, 24),
+        (300, 4, 40),
+        (255, 5, 41),
+        (200, 6, 48),
+        (3, 200, 64),
     ];
     for (m, n, k) in sizes {
         let d = Dims::new(m, n, k);

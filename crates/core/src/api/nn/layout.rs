@@ -9,7 +9,7 @@
 
 use super::conv_product as product;
 use crate::{
-    DType, Device, Result, Tensor,
+    DType, Result, Tensor,
     op::{Conv, Op, ReduceOp},
     view::ViewOp,
 };
@@ -111,16 +111,32 @@ fn back(order: &[usize]) -> SmallVec<[usize; 6]> {
 /// are, and readers may want them side by side.
 fn lies_across(t: &Tensor) -> Option<&[usize]> {
     match &t.node().op {
-        Op::View(ViewOp::Permute(p)) if p.last() != Some(&(p.len() - 1)) && t.device() == Device::cpu() => Some(p),
+        Op::View(ViewOp::Permute(p)) if p.last() != Some(&(p.len() - 1)) && t.device().backend().limits().layouts => {
+            Some(p)
+        }
         _ => None,
     }
 }
 
-/// An elementwise operation over inputs that all lie across in one and the same way, or are repeated over the others: the result
-/// lies as they do, as PyTorch has it, and no element moves.
+/// Whether a tensor, or what it is a view of, has been computed. What has not may be a reduction of rows that fuses with what is
+/// done to these rows next.
+fn is_there(t: &Tensor) -> bool {
+    let mut t = t.clone();
+    while matches!(t.node().op, Op::View(_)) && t.node().peek(|_, value| value.is_none()) {
+        let Some(under) = t.node().peek(|inputs, _| inputs.first().cloned()) else { break };
+        t = under;
+    }
+    t.node().peek(|_, value| value.is_some()) || matches!(t.node().op, Op::Data | Op::Snapshot(_))
+}
+
+/// An elementwise operation over inputs that all lie across in one and the same way, or are there and repeated over the others: the
+/// result lies as they do, as PyTorch has it, and no element moves.
 fn across(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static Location<'static>) -> Option<Tensor> {
     let order = inputs.iter().find_map(|t| lies_across(t))?;
-    let repeated = |t: &Tensor| matches!(t.node().op, Op::Scalar(_) | Op::View(ViewOp::Expand(_)));
+    let repeated = |t: &Tensor| match &t.node().op {
+        Op::View(ViewOp::Expand(_)) => is_there(t),
+        op => matches!(op, Op::Scalar(_)),
+    };
     if !inputs.iter().all(|t| lies_across(t) == Some(order) || repeated(t)) {
         return None;
     }
