@@ -10,6 +10,7 @@
 mod depthwise;
 mod direct;
 mod fast;
+mod last;
 mod pairs;
 mod patches;
 mod sums;
@@ -19,6 +20,7 @@ mod unrolled;
 mod winograd;
 
 pub use fast::conv_forward_fused;
+pub use last::{conv_forward_last, is_forward_last};
 pub use pairs::{conv_forward_pairs, conv_input_grad_pairs, conv_weight_grad_pairs};
 pub use then::{FinishedImage, conv_forward_then};
 

@@ -30,6 +30,7 @@ use crate::micro::{Product, product};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::{Shared, for_tasks};
+pub(super) use frame::{reach, taps};
 use gather::gather;
 pub(super) use residues::input_grad;
 use turned::Turned;
