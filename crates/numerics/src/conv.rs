@@ -7,6 +7,7 @@
 //! ones, and otherwise windows that are read where they lie (`direct`). Other types are matrix
 //! products over unrolled patches, in blocks of fixed size (`unrolled`).
 
+mod adjoint;
 mod depthwise;
 mod direct;
 mod fast;

@@ -35,6 +35,9 @@ struct Rows<'a> {
     /// From row to row of windows, and of outputs.
     x_row: usize,
     y_row: usize,
+    /// Rows of a kernel if they are neighbours and follow one another (else zero), and their length.
+    near: usize,
+    wide: usize,
 }
 
 #[inline(always)]
@@ -65,6 +68,39 @@ unsafe fn some_rows<S: Simd, const N: usize>(r: &Rows<'_>, x: *const f32, y: *mu
     }
 }
 
+/// [`SIDE`] rows for kernels of `K` neighbouring rows that follow one another: every vector that is read serves all the outputs
+/// above it.
+#[inline(always)]
+unsafe fn near_rows<S: Simd, const K: usize>(r: &Rows<'_>, x: *const f32, y: *mut f32) {
+    for v in r.vectors {
+        // SAFETY: as in `some_rows`.
+        unsafe {
+            let (x, w) = (x.add(v.x), r.w.add(v.channel));
+            let mut sums = [S::zero(); SIDE];
+            for (plane, taps) in r.taps.chunks_exact(K * r.wide).enumerate() {
+                for (k, &tap) in taps[..r.wide].iter().enumerate() {
+                    let w = w.add((plane * K * r.wide + k) * r.w_row);
+                    let w: [S::V; K] = std::array::from_fn(|h| S::load(w.add(h * r.wide * r.w_row)));
+                    let x = x.add(tap);
+                    for row in 0..SIDE + K - 1 {
+                        let x = x.add(row * r.x_row);
+                        let x = if v.count == S::LANES { S::load(x) } else { S::load_first(x, v.count) };
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            if i <= row && row - i < K {
+                                *sum = S::fma(x, w[row - i], *sum);
+                            }
+                        }
+                    }
+                }
+            }
+            for (i, sum) in sums.into_iter().enumerate() {
+                let y = y.add(v.y + i * r.y_row);
+                if v.count == S::LANES { S::store(y, sum) } else { S::store_first(y, sum, v.count) }
+            }
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn rows_body<S: Simd>(r: &Rows<'_>, count: usize, x: *const f32, y: *mut f32) {
     for first in (0..count).step_by(SIDE) {
@@ -72,6 +108,11 @@ unsafe fn rows_body<S: Simd>(r: &Rows<'_>, count: usize, x: *const f32, y: *mut 
         unsafe {
             let (x, y) = (x.add(first * r.x_row), y.add(first * r.y_row));
             match count - first {
+                SIDE.. if r.near == 2 => near_rows::<S, 2>(r, x, y),
+                SIDE.. if r.near == 3 => near_rows::<S, 3>(r, x, y),
+                SIDE.. if r.near == 4 => near_rows::<S, 4>(r, x, y),
+                SIDE.. if r.near == 5 => near_rows::<S, 5>(r, x, y),
+                SIDE.. if r.near == 7 => near_rows::<S, 7>(r, x, y),
                 1 => some_rows::<S, 1>(r, x, y),
                 2 => some_rows::<S, 2>(r, x, y),
                 3 => some_rows::<S, 3>(r, x, y),
@@ -166,7 +207,9 @@ pub(super) fn forward(isa: Isa, g: &Geometry, channels: usize, x: &[f32], w: &[f
     let tap = |[d, h, w]: [usize; 3]| (d * down + h * across) * line + w * g.params.dilation[2] * channels;
     let taps: Vec<usize> = kernel_elements(g.kernel).map(tap).collect();
     let (x_row, y_row) = (g.params.stride[1] * line, wide * channels);
-    let r = |w: *const f32| Rows { vectors: &vectors, taps: &taps, w, w_row, x_row, y_row };
+    let near = if (g.params.stride[1], g.params.dilation[1]) == (1, 1) { g.kernel[1] } else { 0 };
+    let kw = g.kernel[2];
+    let r = |w: *const f32| Rows { vectors: &vectors, taps: &taps, w, w_row, x_row, y_row, near, wide: kw };
     let (blocks, out, weights) = (high.div_ceil(some), Shared::new(y), Shared::new(&mut weights));
     for_tasks(images * depths * blocks, images * g.outputs() * channels * kernel >= 1 << 15, |t| {
         let (image, depth, first) = (t / blocks / depths, t / blocks % depths, t % blocks * some);

@@ -14,7 +14,6 @@ fn f32_depthwise_in_three_dimensions() {
         ([1, 3, 3], [1, 1, 1], [1, 1, 1], [1, 1, 1], [3, 6, 5], 16),
         ([3, 3, 3], [1, 1, 1], [1, 1, 1], [1, 1, 1], [6, 20, 40], 3),
         ([3, 5, 5], [2, 2, 2], [2, 1, 1], [2, 0, 1], [7, 12, 35], 2),
-        ([1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0], [4, 4, 5], 35),
     ]
     .into_iter()
     .enumerate()
@@ -23,6 +22,65 @@ fn f32_depthwise_in_three_dimensions() {
         let (x, w) = ([3, channels, size[0], size[1], size[2]], [channels, 1, k[0], k[1], k[2]]);
         check_f32(i as u64, x, w, &p);
     }
+}
+
+#[test]
+fn f32_depthwise_of_one_element() {
+    for (i, (channels, size)) in [(35, [4, 4, 5]), (3, [1, 1, 7]), (70, [1, 30, 31])].into_iter().enumerate() {
+        let (p, [d, h, w]) = (ConvParams { groups: channels, ..ConvParams::default() }, size);
+        check_f32(i as u64, [3, channels, d, h, w], [channels, 1, 1, 1, 1], &p);
+    }
+}
+
+/// Slices of a cube that see different elements of the kernels along the depth.
+#[test]
+fn f32_of_padded_cubes() {
+    let p = |pad: usize| ConvParams { padding: [(pad, pad); 3], ..ConvParams::default() };
+    check_f32(1, [2, 40, 5, 6, 6], [33, 40, 5, 5, 5], &p(2));
+    check_f32(2, [3, 20, 3, 7, 5], [150, 20, 3, 3, 3], &p(1));
+    check_f32(3, [2, 20, 6, 6, 7], [5, 20, 5, 5, 5], &p(2));
+    check_f32(4, [9, 40, 4, 4, 4], [250, 40, 3, 3, 3], &p(1));
+}
+
+/// Many outputs of few channels, whose lanes would be idle; several blocks of images; strides in three dimensions.
+#[test]
+fn f32_input_gradients_by_products() {
+    let p = |pad: usize, stride: usize| ConvParams {
+        padding: [(0, 0), (pad, pad), (pad, pad)],
+        stride: [1, stride, stride],
+        ..ConvParams::default()
+    };
+    let deep = ConvParams { padding: [(1, 1); 3], stride: [2; 3], ..ConvParams::default() };
+    for (i, (x, w, p)) in [
+        ([30, 10, 1, 7, 7], [130, 10, 1, 4, 4], p(1, 1)),
+        ([2, 34, 1, 6, 9], [130, 34, 1, 4, 3], p(2, 1)),
+        ([5, 11, 3, 4, 5], [128, 11, 1, 3, 3], p(1, 1)),
+        ([3, 24, 6, 7, 8], [64, 24, 3, 3, 3], deep),
+        ([2, 9, 1, 20, 20], [140, 9, 1, 4, 3], p(2, 1)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        check_f32(i as u64, x, w, &p);
+        let problem = Problem::new(x, w, &p).unwrap();
+        assert!(adjoint::pays(Isa::detect(), &problem));
+    }
+}
+
+/// Windows that see all of an image.
+#[test]
+fn f32_of_whole_images() {
+    check_f32(1, [40, 2, 1, 1, 3], [320, 2, 1, 1, 3], &ConvParams { stride: [1, 1, 2], ..ConvParams::default() });
+    check_f32(2, [4, 6, 3, 4, 5], [33, 6, 3, 4, 5], &ConvParams::default());
+}
+
+/// Many weights, over several blocks of positions.
+#[test]
+fn f64_weight_gradients_in_place() {
+    let p = ConvParams { padding: [(0, 0), (2, 2), (2, 2)], stride: [1, 2, 2], ..ConvParams::default() };
+    check(1, [1, 50, 1, 9, 9], [100, 50, 1, 4, 4], &p);
+    check(2, [3, 40, 1, 14, 14], [60, 40, 1, 6, 6], &ConvParams { stride: [1; 3], ..p });
+    check(3, [3, 80, 1, 5, 5], [600, 40, 1, 4, 4], &ConvParams { groups: 2, ..p });
 }
 
 /// `[n, c, ..]` with the channels last, or (`back`) the reverse.
