@@ -74,7 +74,14 @@ impl Plan {
     }
 
     /// Adds `count` outputs from `y` on, in tiles, that have the terms `first .. end`.
-    fn add(&mut self, count: usize, x: usize, y: usize, (x_step, y_step): (usize, usize), (first, end): (usize, usize)) {
+    fn add(
+        &mut self,
+        count: usize,
+        x: usize,
+        y: usize,
+        (x_step, y_step): (usize, usize),
+        (first, end): (usize, usize),
+    ) {
         let tiles = count.div_ceil(SIDE);
         let mut at = 0;
         for t in 0..tiles {
@@ -100,7 +107,8 @@ impl Plan {
                         let first = self.terms.len();
                         for (&(i, d), &(j, h)) in depths.iter().flat_map(|d| heights.iter().map(move |h| (d, h))) {
                             let (x, w) = (((d - d0) * rows.high + h - h0) * self.width, (i * kh + j) * kw);
-                            self.terms.extend(columns.iter().map(|&(k, c)| Term { x: (x + c) as u32, w: (w + k) as u32 }));
+                            self.terms
+                                .extend(columns.iter().map(|&(k, c)| Term { x: (x + c) as u32, w: (w + k) as u32 }));
                         }
                         (first, self.terms.len())
                     });
@@ -142,7 +150,8 @@ impl Plan {
         }
         // The source of input position `u` under element `k`, if there is one.
         let source = |d: usize, u: usize, k: usize| {
-            let (at, stride) = ((u + g.params.padding[d].0) as isize - (k * g.params.dilation[d]) as isize, g.params.stride[d]);
+            let (at, stride) =
+                ((u + g.params.padding[d].0) as isize - (k * g.params.dilation[d]) as isize, g.params.stride[d]);
             (at.rem_euclid(stride as isize) == 0).then_some(at.div_euclid(stride as isize))
         };
         let seen = |d: usize| -> Seen {

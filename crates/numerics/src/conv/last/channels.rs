@@ -62,7 +62,9 @@ unsafe fn some_rows<S: Simd, const N: usize>(r: &Rows<'_>, x: *const f32, y: *mu
                         *sum = S::fma(S::load_first(x.add(tap + i * r.x_row), v.count), w, *sum);
                     }
                 }
-                sums.into_iter().enumerate().for_each(|(i, sum)| S::store_first(y.add(v.y + i * r.y_row), sum, v.count));
+                sums.into_iter()
+                    .enumerate()
+                    .for_each(|(i, sum)| S::store_first(y.add(v.y + i * r.y_row), sum, v.count));
             }
         }
     }
@@ -158,7 +160,14 @@ struct Part {
 
 impl Part {
     /// Copies what `count` rows of outputs from `(depth, first)` on see.
-    fn fill(&self, g: &Geometry, channels: usize, x: &[f32], (depth, first, count): (usize, usize, usize), to: &mut [f32]) {
+    fn fill(
+        &self,
+        g: &Geometry,
+        channels: usize,
+        x: &[f32],
+        (depth, first, count): (usize, usize, usize),
+        to: &mut [f32],
+    ) {
         let line = g.input[2] * channels;
         let left = (g.params.padding[2].0 * channels).min(self.row);
         let n = line.min(self.row - left);
@@ -166,7 +175,8 @@ impl Part {
             let plane = g.source(0, depth, kd);
             for r in 0..reach(g, 1, count) {
                 let to = &mut to[(kd * self.rows + r) * self.row..][..self.row];
-                let row = (first * g.params.stride[1] + r).checked_sub(g.params.padding[1].0).filter(|&r| r < g.input[1]);
+                let row =
+                    (first * g.params.stride[1] + r).checked_sub(g.params.padding[1].0).filter(|&r| r < g.input[1]);
                 let (Some(plane), Some(row)) = (plane, row) else {
                     to.fill(0.0);
                     continue;

@@ -116,7 +116,12 @@ fn cases(mut f: impl FnMut(u64, [usize; 5], [usize; 5], ConvParams)) {
             let p = ConvParams { stride: [stride; 3], padding: [deep, pad, pad], dilation: [dilation; 3], groups: 1 };
             let weight = |o, c| [o, c, kernel[0], kernel[1], kernel[2]];
             for channels in [1, 10, 34, 64] {
-                f((i * 10 + j) as u64, [2, channels, d, h, w], weight(channels, 1), ConvParams { groups: channels, ..p });
+                f(
+                    (i * 10 + j) as u64,
+                    [2, channels, d, h, w],
+                    weight(channels, 1),
+                    ConvParams { groups: channels, ..p },
+                );
             }
             for o in 1..=4 {
                 f((i * 10 + j) as u64, [2, 16 + 7 * o, d, h, w], weight(o, 16 + 7 * o), p);
