@@ -124,7 +124,7 @@ pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32]
             let count = (1..SIDE.min(wide - column)).take_while(alike).count() + 1;
             let first = [(0, depth, &deep), (1, row, &down), (2, column, &across)].map(|(d, at, seen)| {
                 let place = at * g.params.stride[d] + seen.start * g.params.dilation[d];
-                place.checked_sub(g.params.padding[d].0).unwrap_or(0) * x_line[d]
+                place.saturating_sub(g.params.padding[d].0) * x_line[d]
             });
             let from = deep.start * w_steps[0] + down.start * w_steps[1] + across.start * w_steps[2];
             let mut seen = [deep.len(), down.len(), across.len()];
