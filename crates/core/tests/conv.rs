@@ -137,6 +137,39 @@ fn one_and_three_axes_and_no_batch() {
     close(&vec(&y), &[numbers(120, 1).iter().sum()], 1e-12);
 }
 
+/// Images that lie with their channels last: with a kernel for each channel, few outputs, windows of one pixel, and others.
+#[test]
+fn channels_last_are_what_channels_first_are() {
+    for (c, o, groups, window, stride) in [
+        (10, 10, 10, 3, 1),
+        (34, 34, 34, 4, 2),
+        (20, 2, 1, 3, 2),
+        (15, 16, 1, 1, 1),
+        (15, 16, 1, 1, 2),
+        (6, 9, 3, 3, 1),
+    ] {
+        let last = tensor(&[2, 9, 8, c], 1).to_dtype(DType::F32);
+        let w = tensor(&[o, c / groups, window, window], 2).to_dtype(DType::F32);
+        let bias = tensor(&[o], 3).to_dtype(DType::F32);
+        let options =
+            || ConvOptions { stride: stride.into(), padding: (window / 2).into(), groups, ..Default::default() };
+        let x = last.permute([0, 3, 1, 2]).unwrap();
+        let first = x.contiguous().detach();
+        first.eval().unwrap();
+        let y = x.conv2d(&w, Some(&bias), options()).unwrap().relu();
+        let expected = first.conv2d(&w, Some(&bias), options()).unwrap().relu();
+        assert_eq!(y.dims(), expected.dims());
+        close(&vec(&y), &vec(&expected), 1e-4);
+        // With gradients to come.
+        let (vx, vw) = (Tensor::var("x", &x), Tensor::var("w", &w));
+        let loss = vx.conv2d(&vw, Some(&bias), options()).unwrap().square().sum();
+        let grads = loss.backward().unwrap();
+        let fx = Tensor::var("x", &first);
+        let same = fx.conv2d(&w, Some(&bias), options()).unwrap().square().sum().backward().unwrap();
+        close(&vec(&grads.wrt(&vx).unwrap()), &vec(&same.wrt(&fx).unwrap()), 1e-3);
+    }
+}
+
 #[test]
 fn half_precision_and_integers() {
     let x = Tensor::from([[[1i64, -2, 3]]]);

@@ -7,9 +7,11 @@
 //! ones, and otherwise windows that are read where they lie (`direct`). Other types are matrix
 //! products over unrolled patches, in blocks of fixed size (`unrolled`).
 
+mod adjoint;
 mod depthwise;
 mod direct;
 mod fast;
+mod last;
 mod pairs;
 mod patches;
 mod sums;
@@ -19,6 +21,7 @@ mod unrolled;
 mod winograd;
 
 pub use fast::conv_forward_fused;
+pub use last::{conv_forward_last, is_forward_last};
 pub use pairs::{conv_forward_pairs, conv_input_grad_pairs, conv_weight_grad_pairs};
 pub use then::{FinishedImage, conv_forward_then};
 

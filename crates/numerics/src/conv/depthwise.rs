@@ -2,6 +2,7 @@
 
 mod channels;
 mod planes;
+mod scaled;
 mod turned;
 
 use super::ConvParams;
@@ -119,6 +120,10 @@ pub(super) fn forward_f32(
     y: &mut [f32],
     e: &Epilogue<'_>,
 ) -> bool {
+    if g.is_pointwise() {
+        scaled::forward(isa, g.outputs(), channels, x, w, y, e);
+        return true;
+    }
     if let Some(plan) = Plan::forward(g, isa.lanes()).filter(|_| channels * 2 >= isa.lanes()) {
         channels::run(isa, &plan, channels, x, w, y, e);
         return true;
@@ -129,6 +134,10 @@ pub(super) fn forward_f32(
 /// The gradient for the input by vectors: a convolution of the gradient, with zeros between its
 /// elements where there are strides, with turned kernels.
 pub(super) fn input_grad_f32(isa: Isa, g: &Geometry, channels: usize, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    if g.is_pointwise() {
+        scaled::forward(isa, g.outputs(), channels, grad, w, dx, &Epilogue::default());
+        return true;
+    }
     if let Some(plan) = Plan::backward(g, isa.lanes()).filter(|_| channels * 2 >= isa.lanes()) {
         channels::run(isa, &plan, channels, grad, w, dx, &Epilogue::default());
         return true;

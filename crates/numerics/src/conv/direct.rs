@@ -30,6 +30,7 @@ use crate::micro::{Product, product};
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::{Shared, for_tasks};
+pub(super) use frame::{reach, taps};
 use gather::gather;
 pub(super) use residues::input_grad;
 use turned::Turned;
@@ -105,7 +106,8 @@ impl Job<'_> {
         let pixels = self.cost_by_pixels(isa);
         let layout = self.layout(isa, true);
         let dense = (0..3).all(|d| g.params.stride[d] <= g.kernel[d]);
-        let rows = (dense && columns >= 48 && self.depth() <= 1024).then(|| self.cost_by_rows(&layout));
+        let short = self.depth() <= 1024 || layout.fits(self);
+        let rows = (dense && columns >= 48 && short).then(|| self.cost_by_rows(&layout));
         match (pixels, rows) {
             (Some(pixels), rows) if rows.is_none_or(|rows| pixels <= rows) => Way::Pixels,
             (_, Some(_)) => Way::Rows(layout),

@@ -2,8 +2,9 @@
 
 use super::winograd::{self, Plan, Weights};
 use super::{ConvParams, Problem};
-use super::{depthwise, direct};
+use super::{adjoint, depthwise, direct};
 use crate::epilogue::Epilogue;
+use crate::gemm::{Dims, Layout, Operand, gemm_fused};
 use crate::simd::Isa;
 use crate::tasks::for_chunks;
 
@@ -60,6 +61,12 @@ pub(super) fn is_winograd_for_weights(p: &Problem) -> bool {
 pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32], e: &Epilogue<'_>) -> bool {
     assert_eq!(w.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
     e.check(p.groups * p.o, y.len());
+    if p.is_whole() && e.then.is_none() {
+        // Images are rows of a matrix, and what they give are rows too.
+        let (x, row) = (Operand::new(x, Layout::row_major(p.patch(p.c))), Layout::row_major(p.patch(p.c)).transposed());
+        gemm_fused(Dims::new(p.n, p.o, p.patch(p.c)), x, Operand::new(w, row), y, e);
+        return true;
+    }
     if let Some(plan) = winograd_plan(p).filter(Plan::pays) {
         for (group, w) in w.chunks_exact(p.o * p.c * 9).enumerate() {
             let w = Weights { data: w, row: p.c * 9, inner: 9, flip: false };
@@ -88,7 +95,14 @@ pub(super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mu
     if p.is_depthwise() {
         return depthwise::input_grad_f32(isa, &p.geometry, p.groups, grad, w, dx);
     }
-    direct::input_grad(isa, p, grad, w, dx)
+    summed_input_grad(isa, p, grad, w, dx)
+}
+
+/// The gradient for the input by direct sums, if that is fast.
+pub(super) fn summed_input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32], dx: &mut [f32]) -> bool {
+    adjoint::pays(isa, p) && adjoint::input_grad(isa, p, grad, w, dx)
+        || direct::input_grad(isa, p, grad, w, dx)
+        || adjoint::input_grad(isa, p, grad, w, dx)
 }
 
 /// The gradient for the weights, if there is a fast algorithm for it.

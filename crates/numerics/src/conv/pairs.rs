@@ -94,6 +94,12 @@ pub fn conv_forward_pairs(
     output: &mut [bf16],
 ) -> bool {
     let Some((isa, p)) = problem(input_shape, weight_shape, params) else { return false };
+    if p.is_whole() {
+        let row = Layout::row_major(p.patch(p.c));
+        let (x, w) = (Operand::new(input, row), Operand::new(weight, row.transposed()));
+        gemm(Dims::new(p.n, p.o, p.patch(p.c)), bf16::ONE, x, w, bf16::ZERO, output, Layout::row_major(p.o));
+        return true;
+    }
     if fast::is_winograd(&p) || p.c == 1 {
         return false;
     }
@@ -128,7 +134,7 @@ pub fn conv_input_grad_pairs(
     let g = pairs(grad, [p.n * p.groups, p.o, p.outputs()]);
     let w = pairs(weight, [p.groups, p.o, p.patch(p.c)]);
     let p = Problem { o: p.o.div_ceil(2), ..p };
-    rounded(input_grad, |dx| direct::input_grad(isa, &p, &g, &w, dx))
+    rounded(input_grad, |dx| fast::summed_input_grad(isa, &p, &g, &w, dx))
 }
 
 /// [`conv_weight_grad`](super::conv_weight_grad) of `bf16`; `false` as for [`conv_forward_pairs`].

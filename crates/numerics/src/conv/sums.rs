@@ -31,6 +31,9 @@ pub(super) fn weight_grad<T: Real>(p: &Problem, input: &[T], grad: &[T], weight_
     let parts = blocks.count().div_ceil(together);
     // Sums have a row for each element of a patch: the patches are multiplied as they lie.
     let size = patch * p.o;
+    if parts == 1 && p.n * p.groups * size * positions >= 1 << 16 {
+        return in_place(p, &blocks, channels, input, grad, weight_grad);
+    }
     let mut sums = Room::new(parts * p.groups * size);
     let out = Out::new(sums.numbers());
     let work = p.n * p.groups * size * positions >= 1 << 16;
@@ -68,6 +71,41 @@ pub(super) fn weight_grad<T: Real>(p: &Problem, input: &[T], grad: &[T], weight_
                 for (j, dw) in dw.iter_mut().enumerate().take(k + SQUARE).skip(k) {
                     let at = group * size + j * p.o + o;
                     *dw = (1..parts).fold(sums[at], |sum, part| sum.add(sums[part * all + at]));
+                }
+            }
+        }
+    });
+}
+
+/// The sums of all blocks, channel by channel, straight to their places: many weights would be written and turned for longer than
+/// they are summed up (504x272x4x4 over 36 positions in `f64`: 7.4 ms, of which 4 went to turning and fresh pages).
+fn in_place<T: Real>(p: &Problem, blocks: &Blocks, channels: usize, input: &[T], grad: &[T], weight_grad: &mut [T]) {
+    let (patch, kernel, cuts) = (p.patch(p.c), p.patch(1), p.c.div_ceil(channels));
+    let out = Out::new(weight_grad);
+    for_tasks(p.groups * cuts, true, |t| {
+        let (group, from) = (t / cuts, t % cuts * channels);
+        let channels = channels.min(p.c - from);
+        let width = channels * kernel;
+        let (columns, rows) = blocks.room(p, width);
+        let (mut columns, mut rows) = (Room::new(columns), Room::new(rows));
+        let mut more = Room::new(if blocks.count() > 1 { width * p.o } else { 0 });
+        let (columns, rows, more) = (columns.numbers(), rows.numbers(), more.numbers());
+        let at = group * p.o * patch + from * kernel;
+        for i in 0..blocks.count() {
+            let (a, count) = blocks.patches(p, (i, group, from..from + channels), input, columns);
+            let a = Operand::new(a.data, a.layout.transposed());
+            let g = blocks.outputs(p, (i, group), grad, rows);
+            let d = Dims::new(p.o, width, count);
+            // SAFETY: tasks write the weights of different groups or channels, which are borrowed exclusively.
+            unsafe {
+                if i == 0 {
+                    product_into(d, T::ONE, g, a, T::ZERO, &out, Layout::row_major(patch).at(at), false);
+                    continue;
+                }
+                product_into(d, T::ONE, g, a, T::ZERO, &Out::new(more), Layout::row_major(width), false);
+                for (o, more) in more.chunks_exact(width).enumerate() {
+                    let sums = out.part(at + o * patch, width);
+                    sums.iter_mut().zip(more).for_each(|(s, m)| *s += *m);
                 }
             }
         }

@@ -2,6 +2,7 @@ use super::*;
 use crate::testing::{Random, bits, close, same_on_any_threads, wide};
 use proptest::prelude::*;
 
+mod channels;
 mod narrow;
 mod pairs;
 

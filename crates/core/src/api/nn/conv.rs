@@ -172,9 +172,14 @@ impl Operands {
                     let why = format!("a bias of shape {} does not fit {o} output channels", b.shape());
                     return Err(self.fail(op, why).operand(b));
                 }
-                let mut shape = Shape::from(vec![1; y.rank()]);
-                shape.0[1] = o;
-                y.add(b.reshape_to(&shape))?
+                match layout::with_bias(&y, b) {
+                    Some(y) => y?,
+                    None => {
+                        let mut shape = Shape::from(vec![1; y.rank()]);
+                        shape.0[1] = o;
+                        y.add(b.reshape_to(&shape))?
+                    }
+                }
             }
             None => y,
         };

@@ -38,7 +38,7 @@ fn output(conv: &Conv) -> Shape {
 
 /// One pixel a window: every so many of them, through one matrix.
 #[track_caller]
-fn pixels(conv: &Conv, x: &Tensor, w: &Tensor) -> Result<Tensor> {
+pub(super) fn pixels(conv: &Conv, x: &Tensor, w: &Tensor) -> Result<Tensor> {
     let (o, c) = (conv.output[1], conv.input[1]);
     let mut seen = x.permute([0, 2, 3, 1])?;
     for axis in [1, 2] {

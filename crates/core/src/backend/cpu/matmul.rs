@@ -12,8 +12,8 @@ use crate::{
 use gradus_numerics::{
     Activation, Epilogue, Real,
     conv::{
-        ConvParams, conv_forward, conv_forward_fused, conv_forward_pairs, conv_input_grad, conv_input_grad_pairs,
-        conv_weight_grad, conv_weight_grad_pairs,
+        ConvParams, conv_forward, conv_forward_fused, conv_forward_last, conv_forward_pairs, conv_input_grad,
+        conv_input_grad_pairs, conv_weight_grad, conv_weight_grad_pairs, is_forward_last,
     },
     gemm::{self, BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_fused},
 };
@@ -122,6 +122,9 @@ unsafe fn operand<'a, T>(
 
 pub fn conv(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
     if spec.channels_last {
+        if dtype == DType::F32 && spec.kind == ConvKind::Forward && forward_last(spec, &a, &b, &c) {
+            return Ok(());
+        }
         return last_conv(spec, dtype, a, b, c);
     }
     match dtype {
@@ -182,6 +185,25 @@ fn typed_conv<T: Real>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: S
         ConvKind::WeightGrad => conv_weight_grad(read(&b, ni), input, read(&a, no), weight, &params, out),
     }
     Ok(())
+}
+
+/// Whether images are read with their channels last where they lie so.
+pub fn reads_last(spec: &Conv) -> bool {
+    let (params, _, weight) = geometry(spec);
+    is_forward_last(weight, &params)
+}
+
+/// A convolution of f32 with the channels last; `false` where there is no way for it.
+fn forward_last(spec: &Conv, a: &Slot<'_>, b: &Slot<'_>, c: &Slot<'_>) -> bool {
+    let (params, input, weight) = geometry(spec);
+    let [na, nb, nc] = spec.operands().map(|s| s.numel());
+    let at = |s: &Slot<'_>| address(s, DType::F32).cast::<f32>();
+    // SAFETY: the planner gives contiguous buffers of exactly these shapes, the output memory of its own.
+    let (a, b, out) = unsafe {
+        let read = |s: &Slot<'_>, n: usize| std::slice::from_raw_parts(at(s), n);
+        (read(a, na), read(b, nb), std::slice::from_raw_parts_mut(at(c), nc))
+    };
+    conv_forward_last(a, input, b, weight, &params, out)
 }
 
 /// A convolution with the channels last, by way of copies with the channels first: no CPU plan asks for it, but what a

@@ -22,6 +22,7 @@ mod join;
 pub mod library;
 mod many;
 mod matmul;
+pub(crate) use matmul::reads_last;
 mod micro;
 mod nest;
 mod packed;

@@ -27,15 +27,15 @@ struct Tile {
 
 /// A term of a sum: its place in a window, and the element of the kernel.
 struct Term {
-    x: usize,
-    w: usize,
+    x: u32,
+    w: u32,
 }
 
-/// What is done to every plane.
+/// What is done to every plane, or every block of planes of deeper arrays.
 pub(super) struct Plan {
     tiles: Vec<Tile>,
     terms: Vec<Term>,
-    /// Rows and columns of the source.
+    /// Rows (of all planes) and columns of the source.
     source: (usize, usize),
     /// Columns of zeros left of it, and the width with all zeros.
     left: usize,
@@ -44,15 +44,45 @@ pub(super) struct Plan {
     kernel: usize,
 }
 
+/// What the positions along an axis see: the elements of the kernel, and the places in the source.
+type Seen = Vec<Vec<(usize, usize)>>;
+
+/// Rows of a plan, and what their outputs see.
+struct Rows {
+    depth: Seen,
+    height: Seen,
+    /// Every set of columns: they see the same elements of a kernel's row. The first of set `v` is column `v`.
+    columns: Seen,
+    /// From column to column of a set: in the source, and of the outputs.
+    steps: (usize, usize),
+    /// Rows of a plane of the source, and columns of the outputs.
+    high: usize,
+    wide: usize,
+    kernel: [usize; 3],
+}
+
+/// The first position along an axis that sees the same elements as each.
+fn alike(seen: &Seen) -> Vec<usize> {
+    let same = |a: &[(usize, usize)], b: &[(usize, usize)]| a.iter().map(|s| s.0).eq(b.iter().map(|s| s.0));
+    seen.iter().map(|s| seen.iter().position(|t| same(s, t)).unwrap_or(0)).collect()
+}
+
 impl Plan {
-    fn new(g: &Geometry, source: (usize, usize), outputs: usize) -> Plan {
-        let kernel = g.kernel.iter().product();
+    fn new(g: &Geometry, source: [usize; 3], outputs: usize) -> Plan {
+        let (kernel, source) = (g.kernel.iter().product(), (source[0] * source[1], source[2]));
         Plan { tiles: vec![], terms: vec![], source, left: 0, width: source.1, outputs, kernel }
     }
 
-    /// Adds `count` outputs from `y` on, in tiles, that have the terms from `first` on.
-    fn add(&mut self, count: usize, (x, x_step): (usize, usize), (y, y_step): (usize, usize), first: usize) {
-        let (tiles, end) = (count.div_ceil(SIDE), self.terms.len());
+    /// Adds `count` outputs from `y` on, in tiles, that have the terms `first .. end`.
+    fn add(
+        &mut self,
+        count: usize,
+        x: usize,
+        y: usize,
+        (x_step, y_step): (usize, usize),
+        (first, end): (usize, usize),
+    ) {
+        let tiles = count.div_ceil(SIDE);
         let mut at = 0;
         for t in 0..tiles {
             let n = (count - at).div_ceil(tiles - t);
@@ -61,66 +91,90 @@ impl Plan {
         }
     }
 
+    /// Adds all rows. Those that see the same elements share their terms: of a cube of 10 with kernels of 5, 25 lists serve
+    /// 100 rows.
+    fn add_rows(&mut self, rows: &Rows) {
+        let (deep, high) = (alike(&rows.depth), alike(&rows.height));
+        let [_, kh, kw] = rows.kernel;
+        let (down, sets) = (rows.height.len(), rows.columns.len());
+        let mut known = vec![None; rows.depth.len() * down * sets];
+        for (a, depths) in rows.depth.iter().enumerate() {
+            for (b, heights) in rows.height.iter().enumerate() {
+                // Places are counted from the first that is seen.
+                let (d0, h0) = (depths.first().map_or(0, |s| s.1), heights.first().map_or(0, |s| s.1));
+                for (v, columns) in rows.columns.iter().enumerate() {
+                    let terms = *known[(deep[a] * down + high[b]) * sets + v].get_or_insert_with(|| {
+                        let first = self.terms.len();
+                        for (&(i, d), &(j, h)) in depths.iter().flat_map(|d| heights.iter().map(move |h| (d, h))) {
+                            let (x, w) = (((d - d0) * rows.high + h - h0) * self.width, (i * kh + j) * kw);
+                            self.terms
+                                .extend(columns.iter().map(|&(k, c)| Term { x: (x + c) as u32, w: (w + k) as u32 }));
+                        }
+                        (first, self.terms.len())
+                    });
+                    let (x, y) = ((d0 * rows.high + h0) * self.width, (a * down + b) * rows.wide + v);
+                    self.add((rows.wide - v).div_ceil(rows.steps.1), x, y, rows.steps, terms);
+                }
+            }
+        }
+    }
+
     /// The convolution, if this takes less time than going by rows.
     pub fn forward(g: &Geometry, lanes: usize) -> Option<Plan> {
-        let ([_, high, wide], [_, kh, kw]) = (g.output, g.kernel);
         let (stride, dilation, pad) = (g.params.stride[2], g.params.dilation[2], g.params.padding[2].0);
+        let [_, _, wide] = g.output;
+        let seen = |d: usize| -> Seen {
+            let at = |o: usize| (0..g.kernel[d]).filter_map(move |k| Some((k, g.source(d, o, k)?)));
+            (0..g.output[d]).map(|o| at(o).collect()).collect()
+        };
+        let (depth, height) = (seen(0), seen(1));
         // Strided vectors are put together from two.
-        let reads = kh * kw * stride.min(2);
-        if !is_flat(g) || !pays([g.input[1], g.input[2]], [high, wide], g.outputs() * kh * kw, lanes, reads) {
+        let reads = g.kernel.iter().product::<usize>() * stride.min(2);
+        if !pays(g, (g.input, g.output), [&depth, &height].map(terms), g.kernel[2], lanes, reads) {
             return None;
         }
-        let mut plan = Plan::new(g, (g.input[1], g.input[2]), g.outputs());
+        let mut plan = Plan::new(g, g.input, g.outputs());
         plan.left = pad;
-        plan.width = ((wide - 1) * stride + (kw - 1) * dilation + 1).max(pad + g.input[2]);
-        for h in 0..high {
-            let first = plan.terms.len();
-            for (k, row) in (0..kh).filter_map(|k| Some((k, g.source(1, h, k)?))) {
-                plan.terms.extend((0..kw).map(|w| Term { x: row * plan.width + w * dilation, w: k * kw + w }));
-            }
-            plan.add(wide, (0, stride), (h * wide, 1), first);
-        }
+        plan.width = ((wide - 1) * stride + (g.kernel[2] - 1) * dilation + 1).max(pad + g.input[2]);
+        let columns = vec![(0..g.kernel[2]).map(|k| (k, k * dilation)).collect()];
+        let (high, kernel) = (g.input[1], g.kernel);
+        plan.add_rows(&Rows { depth, height, columns, steps: (stride, 1), high, wide, kernel });
         Some(plan)
     }
 
     /// The gradient for the input, if this takes less time than going by rows.
     pub fn backward(g: &Geometry, lanes: usize) -> Option<Plan> {
-        let ([_, high, wide], [_, kh, kw]) = (g.input, g.kernel);
-        let ([_, sh, sw], [_, dh, dw]) = (g.params.stride, g.params.dilation);
-        let (top, left) = (g.params.padding[1].0, g.params.padding[2].0);
-        let sums = high * wide * kh.div_ceil(sh) * kw.div_ceil(sw);
-        if !is_flat(g) || g.inputs() == 0 || !pays([g.output[1], g.output[2]], [high, wide], sums, lanes, kh * kw) {
+        let [_, _, wide] = g.input;
+        if g.inputs() == 0 {
             return None;
         }
-        let mut plan = Plan::new(g, (g.output[1], g.output[2]), g.inputs());
-        // The source column of input column `v` under element `k`, if there is one; and how far they go.
-        let column = |v: usize, k: usize| {
-            let at = (v + left) as isize - (k * dw) as isize;
-            (at.rem_euclid(sw as isize) == 0).then_some(at.div_euclid(sw as isize))
+        // The source of input position `u` under element `k`, if there is one.
+        let source = |d: usize, u: usize, k: usize| {
+            let (at, stride) =
+                ((u + g.params.padding[d].0) as isize - (k * g.params.dilation[d]) as isize, g.params.stride[d]);
+            (at.rem_euclid(stride as isize) == 0).then_some(at.div_euclid(stride as isize))
         };
-        let all = || (0..sw.min(wide)).flat_map(|v| (0..kw).filter_map(move |k| column(v, k)));
-        plan.left = (-all().min().unwrap_or(0)).max(0) as usize;
-        let last = all().max().unwrap_or(0) + wide.div_ceil(sw) as isize;
-        plan.width = plan.left + last.max(g.output[2] as isize) as usize;
-        for u in 0..high {
-            for v in 0..sw.min(wide) {
-                let first = plan.terms.len();
-                for k in 0..kh {
-                    let at = (u + top) as isize - (k * dh) as isize;
-                    let (row, rest) = (at.div_euclid(sh as isize), at.rem_euclid(sh as isize));
-                    if rest != 0 || row < 0 || row >= g.output[1] as isize {
-                        continue;
-                    }
-                    for w in 0..kw {
-                        if let Some(c) = column(v, w) {
-                            let x = row as usize * plan.width + (c + plan.left as isize) as usize;
-                            plan.terms.push(Term { x, w: k * kw + w });
-                        }
-                    }
-                }
-                plan.add((wide - v).div_ceil(sw), (0, 1), (u * wide + v, sw), first);
-            }
+        let seen = |d: usize| -> Seen {
+            let inside = |s: isize| usize::try_from(s).ok().filter(|&s| s < g.output[d]);
+            // The last element comes first in the source.
+            let at = |u: usize| (0..g.kernel[d]).rev().filter_map(move |k| Some((k, inside(source(d, u, k)?)?)));
+            (0..g.input[d]).map(|u| at(u).collect()).collect()
+        };
+        let (depth, height) = (seen(0), seen(1));
+        let (step, reads) = (g.params.stride[2], g.kernel.iter().product());
+        let across = g.kernel[2].div_ceil(step);
+        if !pays(g, (g.output, g.input), [&depth, &height].map(terms), across, lanes, reads) {
+            return None;
         }
+        let mut plan = Plan::new(g, g.output, g.inputs());
+        let all = || (0..step.min(wide)).flat_map(|v| (0..g.kernel[2]).filter_map(move |k| source(2, v, k)));
+        plan.left = (-all().min().unwrap_or(0)).max(0) as usize;
+        let last = all().max().unwrap_or(0) + wide.div_ceil(step) as isize;
+        plan.width = plan.left + last.max(g.output[2] as isize) as usize;
+        let place = |v: usize, k: usize| source(2, v, k).map(|c| (k, (c + plan.left as isize) as usize));
+        let columns = (0..step.min(wide)).map(|v| (0..g.kernel[2]).filter_map(|k| place(v, k)).collect()).collect();
+        let (high, kernel) = (g.output[1], g.kernel);
+        plan.add_rows(&Rows { depth, height, columns, steps: (1, step), high, wide, kernel });
         Some(plan)
     }
 }
@@ -130,12 +184,34 @@ pub(super) fn is_flat(g: &Geometry) -> bool {
     g.kernel[0] == 1 && g.input[0] == 1 && g.output[0] == 1 && g.params.padding[0] == (0, 0)
 }
 
+/// Elements that all positions along an axis see.
+fn terms(seen: &Seen) -> usize {
+    seen.iter().map(Vec::len).sum()
+}
+
+/// The most numbers of a channel, before and after, that are transposed at once: 512 KiB of them stay in the second cache.
+const MOST: usize = 1 << 13;
+
 /// Whether cycles for as many planes as lanes are fewer than those by rows, whose vectors are read
-/// `reads` times: estimates.
-fn pays(source: [usize; 2], [high, wide]: [usize; 2], sums: usize, lanes: usize, reads: usize) -> bool {
-    let turning = (source[0] * source[1] + high * wide) * 12;
-    let by_rows = lanes * (high * (wide.div_ceil(lanes) * (reads * 5 / 4 + 6) + 6) + source[0] * 4);
-    high * wide <= 1 << 10 && turning + sums * 6 / 5 < by_rows
+/// `reads` times: estimates. `seen` are the elements that positions of the first two axes see, `across` those of a row.
+fn pays(
+    g: &Geometry,
+    (source, output): ([usize; 3], [usize; 3]),
+    seen: [usize; 2],
+    across: usize,
+    lanes: usize,
+    reads: usize,
+) -> bool {
+    let volume = |s: [usize; 3]| s.iter().product::<usize>();
+    let [deep, high, wide] = output;
+    let turning = (volume(source) + volume(output)) * 12;
+    let sums = seen[0] * seen[1] * wide * across;
+    // There, the planes that an output's plane sees are copied for each.
+    let copied = deep * g.kernel[0] * source[1] * 4;
+    // And every plane is begun: 24 numbers of a sequence took 120 cycles, of which 40 are sums and copies.
+    let begun = deep * 60;
+    let by_rows = lanes * (deep * high * (wide.div_ceil(lanes) * (reads * 5 / 4 + 6) + 6) + copied + begun);
+    volume(source) + volume(output) <= MOST && turning + sums * 6 / 5 < by_rows
 }
 
 #[inline(always)]
@@ -146,7 +222,7 @@ unsafe fn tile<S: Simd, const N: usize>(plan: &Plan, t: &Tile, x: *const f32, w:
         let step = t.x_step * S::LANES;
         let mut sums = [S::zero(); N];
         for term in plan.terms.get_unchecked(t.first..t.end) {
-            let (x, w) = (x.add(term.x * S::LANES), S::load(w.add(term.w * S::LANES)));
+            let (x, w) = (x.add(term.x as usize * S::LANES), S::load(w.add(term.w as usize * S::LANES)));
             for (i, sum) in sums.iter_mut().enumerate() {
                 *sum = S::fma(S::load(x.add(i * step)), w, *sum);
             }
@@ -231,8 +307,13 @@ pub(super) fn run(isa: Isa, plan: &Plan, channels: usize, x: &[f32], w: &[f32], 
             turn(isa, n, plan.kernel, w[from * plan.kernel..].as_ptr(), plan.kernel, kernels.as_mut_ptr(), lanes);
             for image in first..images.min(first + some) {
                 let plane = image * channels + from;
-                turn(isa, n, inputs, x[plane * inputs..].as_ptr(), inputs, turned.as_mut_ptr(), lanes);
-                frame(isa, plan, turned.as_ptr(), framed.as_mut_ptr());
+                let source = x[plane * inputs..].as_ptr();
+                if plan.width == plan.source.1 {
+                    turn(isa, n, inputs, source, inputs, framed.as_mut_ptr(), lanes);
+                } else {
+                    turn(isa, n, inputs, source, inputs, turned.as_mut_ptr(), lanes);
+                    frame(isa, plan, turned.as_ptr(), framed.as_mut_ptr());
+                }
                 planes(isa, plan, framed.as_ptr(), kernels.as_ptr(), turned.as_mut_ptr());
                 turn(isa, outputs, n, turned.as_ptr(), lanes, out.ptr().add(plane * outputs), outputs);
                 if e.is_none() {

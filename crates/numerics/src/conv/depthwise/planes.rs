@@ -203,9 +203,12 @@ pub(super) fn forward(
 
 /// The gradient for the kernels; `false` where there is no kernel for it.
 pub(super) fn weight_grad(isa: Isa, g: &Geometry, channels: usize, x: &[f32], grad: &[f32], dw: &mut [f32]) -> bool {
-    let flat = g.kernel[0] == 1 && g.input[0] == 1 && g.output[0] == 1 && g.params.padding[0] == (0, 0);
-    let Some(frame) = Frame::new(g, (1, 1)).filter(|_| flat) else { return false };
+    // Planes by themselves, whichever others a window sees.
+    let flat = |s: [usize; 3]| [1, s[1], s[2]];
+    let one = Geometry { input: flat(g.input), kernel: flat(g.kernel), output: flat(g.output), params: g.params };
+    let Some(frame) = Frame::new(&one, (1, 1)) else { return false };
     let (inputs, outputs, size) = (g.inputs(), g.outputs(), g.kernel.iter().product::<usize>());
+    let one_size = g.kernel[1] * g.kernel[2];
     let images = grad.len() / (channels * outputs).max(1);
     // Channels that lie side by side, and at least 16 tasks where there are as many images: the same sums for any number
     // of threads.
@@ -227,11 +230,19 @@ pub(super) fn weight_grad(isa: Isa, g: &Geometry, channels: usize, x: &[f32], gr
         for image in part * some..images.min((part + 1) * some) {
             for c in 0..n {
                 let i = image * channels + first + c;
-                frame.fill(isa, &x[i * inputs..][..inputs], frame.input.1, 0, &mut framed);
                 let sums = &mut sums[c * size * lanes..][..size * lanes];
-                // SAFETY: the frame has room for every window, and there are as many sums as elements.
-                unsafe {
-                    plane_weight(isa, &frame.shape, &framed, &grad[i * outputs..][..outputs], sums.as_mut_ptr());
+                let [x, dy] = [&x[i * inputs..][..inputs], &grad[i * outputs..][..outputs]];
+                for (d, x) in x.chunks_exact(one.inputs().max(1)).enumerate() {
+                    frame.fill(isa, x, frame.input.1, 0, &mut framed);
+                    // The output planes that see it, and by which of the kernel's.
+                    let pairs = (0..g.kernel[0]).flat_map(|k| (0..g.output[0]).map(move |o| (k, o)));
+                    for (k, o) in pairs.filter(|&(k, o)| g.source(0, o, k) == Some(d)) {
+                        let (dy, sums) = (&dy[o * one.outputs()..], &mut sums[k * one_size * lanes..]);
+                        // SAFETY: the frame has room for every window, and there are as many sums as elements.
+                        unsafe {
+                            plane_weight(isa, &frame.shape, &framed, &dy[..one.outputs()], sums.as_mut_ptr());
+                        }
+                    }
                 }
             }
         }

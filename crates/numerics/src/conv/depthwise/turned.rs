@@ -38,20 +38,29 @@ impl Planes {
             dilation: of(g.params.dilation),
         }
     }
+
+    /// Vectors of a plane with its zeros.
+    fn plane(&self) -> usize {
+        self.framed.0 * self.framed.1
+    }
 }
 
 /// Whether this takes less time than going by rows: estimates of cycles for as many planes as lanes.
 pub(super) fn pays(g: &Geometry, channels: usize, lanes: usize) -> bool {
-    if !is_flat(g) || channels * 2 < lanes || g.inputs().max(g.outputs()) > 1 << 11 {
+    let p = Planes::new(g);
+    // As much as stays in the second cache.
+    let (framed, most) = (p.plane() * g.input[0], if is_flat(g) { 1 << 11 } else { 1 << 12 });
+    if channels * 2 < lanes || framed.max(g.inputs()).max(g.outputs()) > most {
         return false;
     }
-    let (p, taps) = (Planes::new(g), g.kernel[1] * g.kernel[2]);
-    let turning = (g.inputs() + g.outputs()) * 9 + p.framed.0 * p.framed.1 * 2 + 300;
+    let taps = g.kernel.iter().product::<usize>();
+    let turning = (g.inputs() + g.outputs()) * 9 + framed * 2 + 300;
     let turned = turning + g.outputs() * (taps + 2);
     // Only square kernels keep all sums in registers there, and strided vectors are put together.
     let square = p.kernel.0 == p.kernel.1 && p.stride == (1, 1) && p.dilation == (1, 1) && p.kernel.1 <= 5;
     let vector = if square { taps + 3 } else { taps * 5 / 2 * p.stride.1.min(2) + 8 };
-    let by_rows = p.input.0 * 8 + p.output.0 * (12 + p.output.1.div_ceil(lanes) * vector);
+    let [deep, kernel] = [g.output[0], g.kernel[0]];
+    let by_rows = g.input[0] * p.input.0 * 8 + deep * p.output.0 * (12 * kernel + p.output.1.div_ceil(lanes) * vector);
     // The last channels' lanes may be idle.
     turned * channels.div_ceil(lanes) < by_rows * channels
 }
@@ -154,8 +163,10 @@ dispatch! {
 
 /// The gradient for the kernels.
 pub(in super::super) fn weight_grad(isa: Isa, g: &Geometry, channels: usize, x: &[f32], grad: &[f32], dw: &mut [f32]) {
-    let (p, lanes, kernel) = (Planes::new(g), isa.lanes(), g.kernel[1] * g.kernel[2]);
+    let (p, lanes, kernel) = (Planes::new(g), isa.lanes(), g.kernel.iter().product::<usize>());
     let (inputs, outputs) = (g.inputs(), g.outputs());
+    // Vectors of a plane: of the input with and without its zeros, of the output and of the kernel.
+    let size = [p.plane(), p.input.0 * p.input.1, p.output.0 * p.output.1, p.kernel.0 * p.kernel.1].map(|n| n * lanes);
     let images = grad.len() / (channels * outputs).max(1);
     assert_eq!((x.len(), dw.len()), (images * channels * inputs, channels * kernel), "the operands' sizes");
     // At least 16 tasks where there are as many images; their sums are added in order.
@@ -169,7 +180,7 @@ pub(in super::super) fn weight_grad(isa: Isa, g: &Geometry, channels: usize, x: 
         let from = block * lanes;
         let n = lanes.min(channels - from);
         let mut turned = scratch::take(inputs.max(outputs) * lanes);
-        let mut framed = scratch::take(p.framed.0 * p.framed.1 * lanes);
+        let mut framed = scratch::take(g.input[0] * size[0]);
         framed.fill(0.0);
         let mut sums = scratch::take(kernel * lanes);
         sums.fill(0.0);
@@ -178,9 +189,15 @@ pub(in super::super) fn weight_grad(isa: Isa, g: &Geometry, channels: usize, x: 
             for image in first..images.min(first + some) {
                 let plane = image * channels + from;
                 turn(isa, n, inputs, x[plane * inputs..].as_ptr(), inputs, turned.as_mut_ptr(), lanes);
-                frame(isa, &p, turned.as_ptr(), framed.as_mut_ptr());
+                for d in 0..g.input[0] {
+                    frame(isa, &p, turned.as_ptr().add(d * size[1]), framed.as_mut_ptr().add(d * size[0]));
+                }
                 turn(isa, n, outputs, grad[plane * outputs..].as_ptr(), outputs, turned.as_mut_ptr(), lanes);
-                add(isa, &p, framed.as_ptr(), turned.as_ptr(), sums.as_mut_ptr());
+                for (kd, d) in (0..g.kernel[0]).flat_map(|kd| (0..g.output[0]).map(move |d| (kd, d))) {
+                    let Some(at) = g.source(0, d, kd) else { continue };
+                    let (x, dy) = (framed.as_ptr().add(at * size[0]), turned.as_ptr().add(d * size[2]));
+                    add(isa, &p, x, dy, sums.as_mut_ptr().add(kd * size[3]));
+                }
             }
             let to = out.ptr().add((t / blocks * channels + from) * kernel);
             turn(isa, kernel, n, sums.as_ptr(), lanes, to, kernel);

@@ -101,7 +101,7 @@ pub(super) struct Frame<'a> {
 }
 
 /// How far the windows of `n` outputs reach.
-pub(super) fn reach(g: &Geometry, d: usize, n: usize) -> usize {
+pub(in super::super) fn reach(g: &Geometry, d: usize, n: usize) -> usize {
     (n - 1) * g.params.stride[d] + (g.kernel[d] - 1) * g.params.dilation[d] + 1
 }
 
@@ -196,7 +196,7 @@ impl<'a> Frame<'a> {
 }
 
 /// The elements of a kernel along `d` that are inside the image at output `o`.
-pub(super) fn taps(g: &Geometry, d: usize, o: usize) -> Range<usize> {
+pub(in super::super) fn taps(g: &Geometry, d: usize, o: usize) -> Range<usize> {
     let (pad, dilation) = (g.params.padding[d].0, g.params.dilation[d]);
     let at = o * g.params.stride[d];
     let first = pad.saturating_sub(at).div_ceil(dilation).min(g.kernel[d]);

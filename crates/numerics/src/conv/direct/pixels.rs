@@ -39,39 +39,46 @@ const CLASSES: usize = 64;
 const ALIKE: usize = 4;
 
 pub(super) struct Classes {
+    /// Those of every stretch of slices that see the same elements along the depth, and where the stretch ends.
+    sets: Vec<(usize, Set)>,
+    /// Channels whose elements there are.
+    channels: usize,
+}
+
+/// The classes of some slices.
+struct Set {
     elements: Places,
     all: [Class; CLASSES],
     count: usize,
-    /// Channels whose elements there are.
-    channels: usize,
 }
 
 /// The windows of a block, and where those of each class end.
 pub(super) struct Windows {
     places: Places,
     ends: [usize; CLASSES],
+    set: usize,
 }
 
 // SAFETY: read only, once made.
 unsafe impl Sync for Classes {}
 
-impl Classes {
-    /// The classes of all outputs, with the elements of `channels` channels.
-    pub(super) fn new(frame: &Frame<'_>, g: &Geometry, blocks: &Blocks, channels: usize) -> Classes {
-        let [kd, kh, kw] = g.kernel;
+impl Set {
+    /// The classes of outputs that see the elements `deep` along the depth, with those of `channels` channels.
+    fn new(frame: &Frame<'_>, g: &Geometry, blocks: &Blocks, deep: Range<usize>, channels: usize) -> Set {
+        let [_, kh, kw] = g.kernel;
         let [images, block, _] = blocks.size;
         // Which (rows, columns, elements) there are; counted first, then kept.
         let each = |whole: bool, f: &mut dyn FnMut(Range<usize>, Range<usize>, Taps)| {
             let (rows, columns) = (0..g.output[1], 0..g.output[2]);
             if whole {
-                return f(rows, columns, [0..kd, 0..kh, 0..kw]);
+                return f(rows, columns, [deep.clone(), 0..kh, 0..kw]);
             }
             for_alike(g, 1, rows, |rows, down| {
                 if images * rows.len().min(block) < ALIKE {
-                    return f(rows, columns.clone(), [0..kd, down, 0..kw]);
+                    return f(rows, columns.clone(), [deep.clone(), down, 0..kw]);
                 }
                 for_alike(g, 2, columns.clone(), |columns, across| {
-                    f(rows.clone(), columns, [0..kd, down.clone(), across]);
+                    f(rows.clone(), columns, [deep.clone(), down.clone(), across]);
                 });
             });
         };
@@ -79,7 +86,7 @@ impl Classes {
         each(false, &mut |_, _, _| count += 1);
         let whole = count > CLASSES;
         let count = if whole { 1 } else { count };
-        let mut elements = Places::new(count * channels * kd * kh * kw);
+        let mut elements = Places::new(count * channels * deep.len() * kh * kw);
         let (mut all, mut i) = (std::array::from_fn(|_| Class::default()), 0);
         each(whole, &mut |rows, columns, taps| {
             let from = elements.len();
@@ -87,23 +94,36 @@ impl Classes {
             all[i] = Class { rows, columns, elements: from..elements.len() };
             i += 1;
         });
-        Classes { elements, all, count, channels }
+        Set { elements, all, count }
     }
 
     fn iter(&self) -> impl Iterator<Item = &Class> {
         self.all[..self.count].iter()
+    }
+}
+
+impl Classes {
+    /// The classes of all outputs, with the elements of `channels` channels.
+    pub(super) fn new(frame: &Frame<'_>, g: &Geometry, blocks: &Blocks, channels: usize) -> Classes {
+        let mut sets = Vec::with_capacity(1);
+        // A cube of 5 with kernels of 5 sees a quarter of their slices on zeros.
+        for_alike(g, 0, 0..g.output[0], |slices, deep| {
+            sets.push((slices.end, Set::new(frame, g, blocks, deep, channels)));
+        });
+        Classes { sets, channels }
     }
 
     /// The windows of a block, class by class.
     pub(super) fn windows(&self, frame: &Frame<'_>, block: &Block) -> Windows {
         let both = |a: &Range<usize>, b: &Range<usize>| a.start.max(b.start)..a.end.min(b.end);
         let (mut windows, mut ends) = (Places::new(block.len()), [0; CLASSES]);
-        for (class, end) in self.iter().zip(&mut ends) {
+        let set = self.sets.iter().position(|&(end, _)| block.depth < end).unwrap_or(0);
+        for (class, end) in self.sets[set].1.iter().zip(&mut ends) {
             let (rows, columns) = (both(&class.rows, &block.rows), both(&class.columns, &block.columns));
             frame.windows(block, rows, columns, &mut windows);
             *end = windows.len();
         }
-        Windows { places: windows, ends }
+        Windows { places: windows, ends, set }
     }
 
     /// The sums of a block's windows over `channels` channels, for a panel `b` of weights: rows of `c`.
@@ -123,12 +143,12 @@ impl Classes {
         channels: usize,
         add: bool,
     ) {
-        let mut start = 0;
-        for (class, &end) in self.iter().zip(&windows.ends) {
+        let (mut start, set) = (0, &self.sets[windows.set].1);
+        for (class, &end) in set.iter().zip(&windows.ends) {
             let rows = &windows.places[start..end];
             start = end;
             let count = class.elements.len() / self.channels * channels;
-            let columns = &self.elements[class.elements.clone()][..count];
+            let columns = &set.elements[class.elements.clone()][..count];
             let p = Indexed { a, rows, columns, b, b_row: vectors * isa.lanes(), c, c_row, vectors, add };
             // SAFETY: the caller's promise.
             unsafe { indexed(isa, &p) };

@@ -4,7 +4,7 @@
 //! A vector holds neighbours of one row; or, where rows are short, neighbours of the padded plane,
 //! of which those between two rows are left out at the end.
 
-use super::frame::{Blocks, Places};
+use super::frame::{Blocks, Places, reach};
 use super::phases::{Phases, part};
 use super::strips::{Strip, strip};
 use super::{Job, Sink};
@@ -32,6 +32,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Whether a block's padded part of the images stays in the cache, long as the sums may be.
+    pub(super) fn fits(&self, job: &Job<'_>) -> bool {
+        let g = job.geometry;
+        let [_, rows, columns] = self.blocks.size;
+        job.channels * g.kernel[0] * reach(g, 1, rows) * reach(g, 2, columns) <= PART
+    }
+
     /// The distance of rows of sums until they are written, which lie `padded` apart in the input.
     pub(super) fn pitch(&self, padded: usize, lanes: usize) -> usize {
         if self.flat { padded } else { self.blocks.size[2].next_multiple_of(lanes) }
