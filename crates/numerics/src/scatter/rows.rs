@@ -1,6 +1,6 @@
 //! Whole rows: one index array for all lanes.
 
-use super::{IndexError, Mode, Negative, check, combine, copy, inside, resolve};
+use super::{IndexError, Mode, Negative, check, combine, copy, inside, resolve, woven};
 use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
 use crate::tasks::for_chunks;
@@ -46,6 +46,11 @@ pub fn index_rows<T: Num>(
         begin(base, dst);
         return Ok(());
     }
+    // (A source of one number that is all there is may go either way.)
+    if src.len() == count && woven::suits::<T>(l, index.len()) {
+        woven::index_rows(base, l, dst, index, src, mode);
+        return Ok(());
+    }
     let one = if src.len() == 1 { Some(src[0]) } else { None };
     let block = l.n * l.inner;
     // The updates of block `o` that fall into the rows from `first` on which `dst` has, in index order.
@@ -55,6 +60,16 @@ pub fn index_rows<T: Num>(
             return index.iter().for_each(|&i| dst[resolve(i, l.n)] = one);
         }
         let from = if one.is_some() { &[] } else { &src[o * index.len() * l.inner..][..index.len() * l.inner] };
+        if (l.inner, rows == l.n, one.is_none()) == (1, true, true) {
+            // Numbers, not rows.
+            let all = index.iter().zip(from).map(|(&i, &new)| (resolve(i, l.n), new));
+            return match mode {
+                Mode::Add => all.for_each(|(i, new)| dst[i] = dst[i].add(new)),
+                Mode::Assign | Mode::Mul | Mode::Min | Mode::Max => {
+                    all.for_each(|(i, new)| dst[i] = combine(mode, dst[i], new))
+                }
+            };
+        }
         for (k, &i) in index.iter().enumerate() {
             let row = resolve(i, l.n).wrapping_sub(first);
             if row < rows {
