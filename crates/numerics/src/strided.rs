@@ -4,7 +4,7 @@
 mod rows;
 
 use crate::transpose::Transposition;
-use rows::copy_rows;
+pub(crate) use rows::copy_rows;
 use smallvec::SmallVec;
 
 /// One axis of an array.

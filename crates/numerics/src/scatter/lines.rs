@@ -1,6 +1,6 @@
 //! Lines of a scatter along the last dimension of its index.
 
-use super::{Negative, SHORT, inside, resolve, same};
+use super::{Mode, Negative, SHORT, inside, resolve, same};
 use crate::element::Num;
 
 /// Steps through the positions of a row-major `shape`, keeping offsets into strided arrays.
@@ -44,9 +44,43 @@ pub(super) struct Line {
     /// The size of the axis.
     pub(super) size: usize,
     pub(super) negative: Negative,
+    pub(super) mode: Mode,
 }
 
+/// Numbers of 16 bits that are added at a time.
+const BLOCK: usize = 64;
+
 impl Line {
+    /// Sums at places of which no two are the same, many at a time: one by one, conversions take most of the time.
+    ///
+    /// # Safety
+    ///
+    /// As [`Line::run`], with indices that are inside.
+    unsafe fn add_apart<T: Num>(&self, dst: *mut T, index: &[i64], src: &[T]) {
+        let (along, axis, _) = self.steps;
+        let (mut sums, mut new) = ([T::Acc::ZERO; BLOCK], [T::Acc::ZERO; BLOCK]);
+        let mut old = [T::ZERO; BLOCK];
+        for (b, (index, src)) in index.chunks(BLOCK).zip(src.chunks(BLOCK)).enumerate() {
+            let first = self.to + (b * BLOCK) as isize * along;
+            let place = |(j, &i): (usize, &i64)| {
+                dst.wrapping_offset(first + j as isize * along + resolve(i, self.size) as isize * axis)
+            };
+            let n = index.len();
+            for (p, old) in index.iter().enumerate().map(place).zip(&mut old) {
+                // SAFETY: the caller's promise.
+                *old = unsafe { *p };
+            }
+            T::widen_block(&old[..n], &mut sums[..n]);
+            T::widen_block(src, &mut new[..n]);
+            sums.iter_mut().zip(&new).for_each(|(a, b)| *a = a.add(*b));
+            T::narrow_block(&sums[..n], &mut old[..n]);
+            for (p, new) in index.iter().enumerate().map(place).zip(&old) {
+                // SAFETY: the caller's promise.
+                unsafe { *p = *new };
+            }
+        }
+    }
+
     /// Combines the source in, if all indices are inside.
     ///
     /// # Safety
@@ -83,6 +117,9 @@ impl Line {
             } else {
                 index.iter().zip(src).for_each(|(&i, &s)| update(self.to + resolve(i, self.size) as isize, s));
             }
+        } else if step == 1 && along != 0 && T::IN_BLOCKS && self.mode == Mode::Add {
+            // SAFETY: the caller's promise; elements along the line have places of their own.
+            unsafe { self.add_apart(dst, index, &src[from..from + index.len()]) }
         } else if step == 1 {
             let src = &src[from..from + index.len()];
             for ((&i, &s), j) in index.iter().zip(src).zip(0..) {

@@ -4,7 +4,7 @@
 ///
 /// # Safety
 /// All of them lie in their arrays, which do not overlap.
-pub(super) unsafe fn copy_rows<T: Copy>(
+pub(crate) unsafe fn copy_rows<T: Copy>(
     source: *const T,
     target: *mut T,
     (from, to): (isize, isize),
