@@ -8,6 +8,7 @@ use crate::transpose::Transposition;
 #[cfg(target_arch = "x86_64")]
 use apart::backwards;
 use rows::Padded;
+pub(crate) use rows::copy_picked;
 pub use rows::copy_rows;
 use smallvec::SmallVec;
 

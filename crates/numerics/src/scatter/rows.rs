@@ -3,6 +3,7 @@
 use super::{IndexError, Mode, Negative, check, combine, copy, inside, resolve, woven};
 use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
+use crate::strided::copy_picked;
 use crate::tasks::for_chunks;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -179,8 +180,21 @@ fn few<T: Copy, const N: usize>(table: &[T], index: &[i64], out: &mut [T]) {
     out.iter_mut().zip(index).for_each(|(o, &i)| *o = table[resolve(i, table.len())]);
 }
 
+/// Tables of so many bytes are in the second cache: nothing need be asked for.
+const NEAR: usize = 256 << 10;
+
 /// Rows of many elements.
 fn long<T: Copy>(l: Lanes, table: &[T], index: &[i64], out: &mut [T], stream: bool) {
+    let bytes = l.inner * size_of::<T>();
+    if size_of_val(table) <= NEAR && !stream {
+        assert!(
+            table.len() == l.n * l.inner && out.len() == index.len() * l.inner,
+            "as many rows as there are indices"
+        );
+        let places = index.iter().map(|&i| resolve(i, l.n) * bytes);
+        // SAFETY: the indices are inside, and the arrays have all rows.
+        return unsafe { copy_picked(table.as_ptr().cast(), places, out.as_mut_ptr().cast(), bytes) };
+    }
     let at = |i: i64| &table[resolve(i, l.n) * l.inner..][..l.inner];
     let next = index.iter().skip(1).map(|&i| at(i)).chain([&[][..]]);
     for ((&i, next), out) in index.iter().zip(next).zip(out.chunks_exact_mut(l.inner)) {

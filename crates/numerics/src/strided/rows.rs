@@ -54,6 +54,23 @@ unsafe fn rows_of_bytes(places: (*const u8, *mut u8), steps: (isize, isize), cou
     unsafe { by_length!(bytes, copy => each(places, steps, count, copy)) }
 }
 
+/// Rows of so many bytes that begin anywhere, to one after the other.
+///
+/// # Safety
+/// All of them lie in their array, so many bytes behind `from`, and there is room for them at `to`.
+pub(crate) unsafe fn copy_picked(from: *const u8, places: impl Iterator<Item = usize>, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        by_length!(bytes, copy => {
+            let mut to = to;
+            for place in places {
+                copy(from.wrapping_add(place), to);
+                to = to.wrapping_add(bytes);
+            }
+        });
+    }
+}
+
 /// A copy for each row; compiled for each kind of copy.
 #[inline(always)]
 fn each(
