@@ -72,8 +72,10 @@ pub(super) mod backwards {
         let whole = 64 / line * line;
         // Where each byte comes from: its line, the element counted from the line's end, and the byte of that.
         let mut places = [0u8; 64];
-        for (at, place) in places.iter_mut().enumerate().take(whole) {
-            *place = (at / line * line + (line / size - 1 - at % line / size) * size + at % size) as u8;
+        let ends = (line..=whole).step_by(line);
+        let backwards = ends.flat_map(|end| (0..line / size).map(move |e| end - (e + 1) * size));
+        for (place, from) in places.chunks_exact_mut(size).zip(backwards) {
+            place.iter_mut().enumerate().for_each(|(byte, place)| *place = (from + byte) as u8);
         }
         // SAFETY: the caller's promise: a register is read and written where as many bytes are left, and what is written behind
         // the last line in it comes after.
