@@ -341,14 +341,14 @@ mod tests {
                 let y = y.to_vec::<i64>().unwrap();
                 assert!((0..n * width).all(|i| y[i] as usize == i / width * width + width - 1 - i % width), "{width}");
                 // A table may have fewer rows than there are indices.
-                let table = x.repeat(&[4, 1]).unwrap();
+                let table = x.repeat([4, 1]).unwrap();
                 let y = table.gather(0, &index).unwrap().to_vec::<i64>().unwrap();
                 assert!((0..rows * width).all(|i| y[i] as usize == places[i] as usize * width + i % width), "{width}");
             }
             // The first index that is outside is the one that is told of.
             (places[rows * width / 2], places[rows * width - 1]) = (4321, 5432);
             let index = Tensor::from_vec(places, [rows, width]).unwrap();
-            let e = x.repeat(&[4, 1]).unwrap().gather(0, &index).unwrap().to_vec::<i64>().unwrap_err();
+            let e = x.repeat([4, 1]).unwrap().gather(0, &index).unwrap().to_vec::<i64>().unwrap_err();
             assert!(e.to_string().contains("4321"), "{e}");
         }
     }
