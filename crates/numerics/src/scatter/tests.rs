@@ -257,3 +257,21 @@ fn short_rows_are_selected() {
         assert!(out.iter().enumerate().all(|(p, o)| *o == expected(p)));
     }
 }
+
+#[test]
+fn sums_of_16_bits_are_rounded_one_by_one() {
+    let mut r = Random(13);
+    let (rows, columns, n) = (9, 333, 9 * 333);
+    let numbers = |r: &mut Random| r.f32s(n).into_iter().map(half::bf16::from_f32).collect::<Vec<_>>();
+    let (base, data) = (numbers(&mut r), numbers(&mut r));
+    let index: Vec<i64> = (0..n).map(|_| r.below(rows) as i64).collect();
+    let mut expected = base.clone();
+    for (p, &i) in index.iter().enumerate() {
+        let to = &mut expected[i as usize * columns + p % columns];
+        *to += data[p];
+    }
+    let (mut out, shape) = (base.clone(), [rows, columns]);
+    let src = Source { data: &data, offset: 0, strides: &[columns as isize, 1] };
+    scatter(Some(&base), &mut out, &shape, 0, &index, &shape, src, Mode::Add, Negative::Reject).unwrap();
+    assert_eq!(out, expected);
+}
