@@ -4,6 +4,7 @@ use crate::halves;
 use half::{bf16, f16};
 use std::cmp::Ordering;
 use std::fmt::Debug;
+use std::ops::{Add, Mul};
 
 /// An element with a total order in which NaN is the greatest value and equals itself.
 ///
@@ -56,7 +57,7 @@ pub trait Num: Order {
 }
 
 macro_rules! float {
-    ($t:ty, $bits:ty, $acc:ty, $zero:expr, $one:expr, $widen:expr, $narrow:expr $(, $widen_block:path, $narrow_block:path)?) => {
+    ($t:ty, $bits:ty, $acc:ty, $zero:expr, $one:expr, $ops:expr, $widen:expr, $narrow:expr $(, $widen_block:path, $narrow_block:path)?) => {
         impl Order for $t {
             #[inline]
             fn is_nan(self) -> bool {
@@ -88,11 +89,11 @@ macro_rules! float {
             const HIGHEST: Self = <$t>::INFINITY;
             #[inline]
             fn add(self, other: Self) -> Self {
-                self + other
+                $ops.0(self, other)
             }
             #[inline]
             fn mul(self, other: Self) -> Self {
-                self * other
+                $ops.1(self, other)
             }
             #[inline]
             fn widen(self) -> $acc {
@@ -115,10 +116,32 @@ macro_rules! float {
     };
 }
 
-float!(f64, u64, f64, 0.0, 1.0, |x| x, |x| x);
-float!(f32, u32, f64, 0.0, 1.0, f64::from, |x| x as f32);
-float!(f16, u16, f32, f16::ZERO, f16::ONE, f16::to_f32, f16::from_f32, halves::widen_f16, halves::narrow_f16);
-float!(bf16, u16, f32, bf16::ZERO, bf16::ONE, bf16::to_f32, bf16::from_f32, halves::widen_bf16, halves::narrow_bf16);
+float!(f64, u64, f64, 0.0, 1.0, (<f64 as Add>::add, <f64 as Mul>::mul), |x| x, |x| x);
+float!(f32, u32, f64, 0.0, 1.0, (<f32 as Add>::add, <f32 as Mul>::mul), f64::from, |x| x as f32);
+float!(
+    f16,
+    u16,
+    f32,
+    f16::ZERO,
+    f16::ONE,
+    (<f16 as Add>::add, <f16 as Mul>::mul),
+    f16::to_f32,
+    f16::from_f32,
+    halves::widen_f16,
+    halves::narrow_f16
+);
+float!(
+    bf16,
+    u16,
+    f32,
+    bf16::ZERO,
+    bf16::ONE,
+    (halves::add_bf16, halves::mul_bf16),
+    bf16::to_f32,
+    halves::nearest_bf16,
+    halves::widen_bf16,
+    halves::narrow_bf16
+);
 
 macro_rules! int {
     ($($t:ty, $u:ty;)*) => {$(

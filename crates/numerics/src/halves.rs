@@ -29,9 +29,27 @@ blocks!(narrow_f16, narrow_f16_wide, f32, f16, f16::from_f32, sixteen_to_f16);
 blocks!(widen_bf16, widen_bf16_wide, bf16, f32, bf16::to_f32, sixteen_from_bf16);
 blocks!(narrow_bf16, narrow_bf16_wide, f32, bf16, nearest_bf16, sixteen_to_bf16);
 
+/// The sum, rounded without a branch: whether a sum is rounded up is as good as random, and every wrong guess costs more than
+/// the sum. (Scattered sums of [8, 94336] numbers take 0.7 ms instead of 1.3.)
+#[inline(always)]
+pub(crate) fn add_bf16(a: bf16, b: bf16) -> bf16 {
+    nearest_bf16(exact_bf16(a) + exact_bf16(b))
+}
+
+/// The product, rounded in the same way.
+#[inline(always)]
+pub(crate) fn mul_bf16(a: bf16, b: bf16) -> bf16 {
+    nearest_bf16(exact_bf16(a) * exact_bf16(b))
+}
+
+#[inline(always)]
+fn exact_bf16(x: bf16) -> f32 {
+    f32::from_bits(u32::from(x.to_bits()) << 16)
+}
+
 /// The nearest, halves to even, without a branch; NaNs stay NaNs.
 #[inline(always)]
-fn nearest_bf16(x: f32) -> bf16 {
+pub(crate) fn nearest_bf16(x: f32) -> bf16 {
     let bits = x.to_bits();
     let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
     bf16::from_bits(if x.is_nan() { bits >> 16 | 0x40 } else { nearest } as u16)
@@ -107,6 +125,11 @@ mod tests {
             let (p, q) = (f16::from_f32(x), bf16::from_f32(x));
             assert!(h[i].to_bits() == p.to_bits() || x.is_nan() && h[i].is_nan(), "{x:e}: {} against {p}", h[i]);
             assert!(u[i].to_bits() == q.to_bits() || x.is_nan() && u[i].is_nan(), "{x:e}: {} against {q}", u[i]);
+            assert_eq!(nearest_bf16(x).to_bits(), q.to_bits(), "{x:e}");
+        }
+        for (&a, &b) in uppers.iter().zip(&uppers[7..]).chain(uppers.iter().zip(uppers.iter().rev())) {
+            let same = |x: bf16, y: bf16| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+            assert!(same(add_bf16(a, b), a + b) && same(mul_bf16(a, b), a * b), "{a} and {b}");
         }
     }
 }

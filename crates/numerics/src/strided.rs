@@ -1,10 +1,15 @@
 //! Elements of an array in any layout, one after the other from any of them on: for readers that want them so, a block at a
 //! time. Lines may be as short as one element, which is where a loop a line would cost more than what it copies.
 
+mod apart;
 mod rows;
 
 use crate::transpose::Transposition;
-use rows::copy_rows;
+#[cfg(target_arch = "x86_64")]
+use apart::backwards;
+use rows::Padded;
+pub(crate) use rows::copy_picked;
+pub use rows::copy_rows;
 use smallvec::SmallVec;
 
 /// One axis of an array.
@@ -38,6 +43,8 @@ impl Axis {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strided {
     axes: SmallVec<[Axis; 6]>,
+    /// Where the element of all first indices would lie.
+    start: isize,
 }
 
 /// Columns of which a turned part has at least so many rows go by blocks in registers.
@@ -47,6 +54,7 @@ impl Strided {
     /// Axes from the outermost: extent, step, and the indices that are there, from and to.
     pub fn new(axes: impl IntoIterator<Item = (usize, isize, (usize, usize))>) -> Strided {
         let mut out: SmallVec<[Axis; 6]> = SmallVec::new();
+        let mut start = 0;
         for (n, step, there) in axes {
             let axis = Axis { n, step, there };
             match out.last_mut() {
@@ -54,10 +62,16 @@ impl Strided {
                 Some(before) if before.is_whole() && axis.is_whole() && before.step == step * n as isize => {
                     *before = Axis { n: before.n * n, step, there: (0, before.n * n) };
                 }
+                // Of several lines one is there: they are one that begins later and ends earlier.
+                Some(before) if before.n > 1 && before.there.0 + 1 == before.there.1 => {
+                    let first = before.there.0;
+                    start += first as isize * (before.step - step * n as isize);
+                    *before = Axis { n: before.n * n, step, there: (first * n + there.0, first * n + there.1) };
+                }
                 _ => out.push(axis),
             }
         }
-        Strided { axes: out }
+        Strided { axes: out, start }
     }
 
     /// Elements along the last axis (with those before it that go on alike).
@@ -169,18 +183,22 @@ impl Strided {
     fn parts(&self, from: usize, len: usize, mut each: impl FnMut(Option<isize>, usize, (usize, usize), usize)) {
         let (line, rows) = (self.line(), self.rows());
         let outer = &self.axes[..self.axes.len().saturating_sub(2)];
-        let (mut at, end) = (from, from + len);
-        while at < end {
-            let (column, row) = (at % line, at / line);
-            let (plane, row) = (row / rows.n, row % rows.n);
+        let (mut column, row) = (from % line, from / line);
+        let (mut plane, mut row, mut left) = (row / rows.n, row % rows.n, len);
+        while left > 0 {
             // Whole rows, as many as this plane has; or a part of one.
-            let (count, part) = match (end - at) / line {
-                whole if whole > 0 && column == 0 => (whole.min(rows.n - row), (0, line)),
-                _ => (1, (column, line.min(column + (end - at)))),
+            let (lines, part) = match column {
+                0 if left >= rows.n * line && row == 0 => (rows.n, (0, line)),
+                0 if left >= line => ((left / line).min(rows.n - row), (0, line)),
+                _ => (1, (column, line.min(column + left))),
             };
-            let count = count * (part.1 - part.0);
-            each(place(outer, plane), row, part, count);
-            at += count;
+            let count = lines * (part.1 - part.0);
+            each(place(outer, plane).map(|at| at + self.start), row, part, count);
+            // Planes may be small: no division for the next.
+            (row, column, left) = (row + lines, 0, left - count);
+            if row == rows.n {
+                (plane, row) = (plane + 1, 0);
+            }
         }
     }
 }
@@ -189,11 +207,12 @@ impl Strided {
 fn place(outer: &[Axis], mut plane: usize) -> Option<isize> {
     let mut offset = 0;
     for a in outer.iter().rev() {
-        let i = plane % a.n;
+        // The first of them has nothing to divide.
+        let i = if plane < a.n { plane } else { plane % a.n };
         if !(a.there.0..a.there.1).contains(&i) {
             return None;
         }
-        (offset, plane) = (offset + i as isize * a.step, plane / a.n);
+        (offset, plane) = (offset + i as isize * a.step, if plane < a.n { 0 } else { plane / a.n });
     }
     Some(offset)
 }
@@ -226,20 +245,26 @@ impl Plane {
             // SAFETY: the caller's promise.
             return unsafe { zero(out) };
         }
-        if (top, bottom, left, right) != (first, last, part.0, part.1) {
+        let source = source.wrapping_offset(top as isize * rows.step + left as isize * line.step);
+        let (count, width) = (bottom - top, right - left);
+        let lead = (top - first) * pitch + (left - part.0);
+        // One element lies along any step.
+        if line.step == 1 || width == 1 {
+            if (count * pitch, width) == (out.len(), pitch) {
+                // SAFETY: the caller's promise.
+                return unsafe { copy_rows(source, out.as_mut_ptr(), (rows.step, pitch as isize), count, width) };
+            }
+            // SAFETY: the caller's promise.
+            return unsafe { Padded { count, width, lead, pitch }.copy(source, rows.step, out) };
+        }
+        if (count * pitch, width) != (out.len(), pitch) {
             // SAFETY: the caller's promise.
             unsafe { zero(out) };
         }
-        let source = source.wrapping_offset(top as isize * rows.step + left as isize * line.step);
-        let (count, width) = (bottom - top, right - left);
-        let out = &mut out[(top - first) * pitch + (left - part.0)..];
+        let out = &mut out[lead..];
         // SAFETY: the caller's promise.
         unsafe {
             match (line.step, rows.step) {
-                (1, step) => {
-                    assert!((count - 1) * pitch + width <= out.len(), "rows that end beyond their room");
-                    copy_rows(source, out.as_mut_ptr(), (step, pitch as isize), count, width);
-                }
                 (0, step) => match (width == pitch, width) {
                     (true, 2) => repeat_each::<T, 2>(source, step, out, count),
                     (true, 3) => repeat_each::<T, 3>(source, step, out, count),
@@ -258,6 +283,12 @@ impl Plane {
                     let t = Transposition { rows: count, columns: width, from, to: pitch as isize };
                     t.run(source, out.as_mut_ptr(), false);
                 }
+                (from, step) if width == pitch && count > 1 && (2..=apart::MOST).contains(&width) => {
+                    apart::short_rows(source, (from, step), out, (count, width));
+                }
+                #[cfg(target_arch = "x86_64")]
+                (-1, step)
+                    if width == pitch && step == width as isize && backwards::run(source, out, (count, width)) => {}
                 (from, step) => {
                     for (i, row) in out.chunks_mut(pitch).take(count).enumerate() {
                         steps(source.wrapping_offset(i as isize * step), from, &mut row[..width]);
@@ -309,101 +340,4 @@ unsafe fn every_second_byte(source: *const u8, out: *mut u8, n: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Strided;
-    use proptest::prelude::*;
-
-    /// Element by element.
-    fn slowly(axes: &[(usize, isize, (usize, usize))], source: &[u32], at: usize) -> u32 {
-        let (mut at, mut place) = (at, 0);
-        for &(n, step, there) in axes.iter().rev() {
-            let i = at % n;
-            if !(there.0..there.1).contains(&i) {
-                return 0;
-            }
-            (place, at) = (place + i as isize * step, at / n);
-        }
-        source[place as usize]
-    }
-
-    proptest! {
-        #[test]
-        fn any_part_of_any_layout(
-            extents in prop::collection::vec((1usize..20, 0usize..3, 0usize..3), 0..5),
-            order in any::<u64>(), flat in any::<bool>(), step in 1usize..3, from in 0usize..50, len in 1usize..300,
-        ) {
-            // Axes lie in some order of their own, and some not at all.
-            let mut by: Vec<usize> = (0..extents.len()).collect();
-            by.sort_by_key(|&a| (order >> (8 * a)) & 255);
-            let (mut steps, mut n) = (vec![0; extents.len()], step);
-            for &a in &by {
-                if flat && (order >> a) & 3 == 0 {
-                    continue;
-                }
-                steps[a] = n as isize;
-                n *= extents[a].0;
-            }
-            let axes: Vec<_> = extents.iter().zip(&steps).map(|(&(n, a, b), &s)| (n, s, (a.min(n), n - b.min(n - a.min(n))))).collect();
-            let total: usize = extents.iter().map(|e| e.0).product();
-            let from = from % total;
-            let len = len.min(total - from);
-            let source: Vec<u32> = (0..n as u32 + 1).map(|i| i + 7).collect();
-            let mut out = vec![9; len];
-            let laid = Strided::new(axes.iter().copied());
-            // SAFETY: the extents and steps stay below `n`.
-            unsafe { laid.read(source.as_ptr(), from, &mut out) };
-            let want: Vec<u32> = (from..from + len).map(|at| slowly(&axes, &source, at)).collect();
-            prop_assert_eq!(&out, &want);
-            // And back, where no two elements are one and all are there.
-            if !steps.contains(&0) {
-                let laid = Strided::new(axes.iter().map(|&(n, step, _)| (n, step, (0, n))));
-                let mut target = vec![0; source.len()];
-                let values: Vec<u32> = (0..len as u32).map(|i| i + 1).collect();
-                // SAFETY: as above.
-                unsafe { laid.write(target.as_mut_ptr(), from, &values) };
-                let mut again = vec![0; len];
-                // SAFETY: as above.
-                unsafe { laid.read(target.as_ptr(), from, &mut again) };
-                prop_assert_eq!(again, values);
-                prop_assert_eq!(target.iter().filter(|x| **x != 0).count(), len);
-            }
-        }
-    }
-
-    #[test]
-    fn every_second_element_of_every_type() {
-        fn one<T: Copy + PartialEq + std::fmt::Debug + TryFrom<usize>>() {
-            for n in 1..140 {
-                let source: Vec<T> = (0..2 * n - 1).filter_map(|i| T::try_from(i % 251).ok()).collect();
-                let mut out: Vec<T> = vec![source[0]; n];
-                // SAFETY: the last one is the last there is.
-                unsafe { Strided::new([(n, 2, (0, n))]).read(source.as_ptr(), 0, &mut out) };
-                assert!(out.iter().eq(source.iter().step_by(2)), "{n}: {out:?}");
-            }
-        }
-        one::<u8>();
-        one::<u16>();
-        one::<u32>();
-        one::<u64>();
-    }
-
-    #[test]
-    fn rows_of_every_length_and_type() {
-        fn one<T: Copy + PartialEq + std::fmt::Debug + TryFrom<usize>>() {
-            for width in 1..140 {
-                let source: Vec<T> = (0..4 * (width + 3)).filter_map(|i| T::try_from(i % 251).ok()).collect();
-                let mut out: Vec<T> = vec![source[0]; 4 * width];
-                let laid = Strided::new([(4, width as isize + 3, (0, 4)), (width, 1, (0, width))]);
-                // SAFETY: the rows are inside.
-                unsafe { laid.read(source.as_ptr(), 0, &mut out) };
-                for (i, row) in out.chunks(width).enumerate() {
-                    assert_eq!(row, &source[i * (width + 3)..][..width], "{width}");
-                }
-            }
-        }
-        one::<u8>();
-        one::<u16>();
-        one::<u32>();
-        one::<u64>();
-    }
-}
+mod tests;

@@ -151,6 +151,10 @@ pub trait Backend: Send + Sync {
     fn channels_last(&self) -> bool {
         false
     }
+    /// Whether this convolution of f32 images, forward, is done as they lie where their channels lie last.
+    fn reads_last(&self, _conv: &Conv) -> bool {
+        false
+    }
     /// A convolution or one of its gradients, all three contiguous (with the channels last, where the geometry says so). A
     /// tail (a bias of as many elements as there are output channels) comes with convolutions that have their channels first
     /// only, in the types that [`Limits::conv_bias`] names.

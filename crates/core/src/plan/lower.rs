@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     DType, Shape,
-    op::{Op, ewise},
+    op::{HostOp, Op, ewise},
     view::{View, ViewOp},
 };
 use smallvec::SmallVec;
@@ -183,6 +183,12 @@ impl Lower {
             Op::After => return self.after(input(self, 0), input(self, 1), i),
             Op::Matmul => Kind::Opaque(Opaque::Matmul),
             Op::Conv(c) => Kind::Opaque(Opaque::Conv(c.clone())),
+            Op::Host(HostOp::TakeRows) if self.is_few_of(&input(self, 0), shape) => {
+                let column = self.view(input(self, 1), &ViewOp::Reshape([shape[0], 1].into()), i);
+                let index = self.view(column, &ViewOp::Expand(shape.clone()), i);
+                let inputs = SmallVec::from_iter([input(self, 0), self.push(index, 0)]);
+                return self.item(Kind::Gather(0), inputs, shape.clone(), dtype, i, None);
+            }
             Op::Host(h) => Kind::Opaque(Opaque::Host(h.clone())),
             Op::Custom(c) => Kind::Opaque(Opaque::Custom(c.clone())),
             Op::Cat { axis } => Kind::Opaque(Opaque::Cat(*axis)),
@@ -308,6 +314,14 @@ impl Lower {
             && e.view.bounds.is_empty()
             && (!contiguous || e.view.is_contiguous());
         if fits { e } else { self.copy(e, i) }
+    }
+
+    /// Whether rows of a table are looked up where they lie: the routine for them would have all of it copied first, more than there
+    /// is to look up.
+    fn is_few_of(&self, table: &Edge, rows: &Shape) -> bool {
+        let v = &table.view;
+        let lies = !self.items[table.base].kind.is_virtual() && v.bounds.is_empty() && !v.is_contiguous();
+        lies && rows[0] <= v.shape[0]
     }
 
     /// An edge to a buffer whose last axis is contiguous, and whose strides are not negative.

@@ -1,6 +1,6 @@
 //! Lines of a scatter along the last dimension of its index.
 
-use super::{Negative, inside, resolve, same};
+use super::{Mode, Negative, SHORT, inside, resolve, same};
 use crate::element::Num;
 
 /// Steps through the positions of a row-major `shape`, keeping offsets into strided arrays.
@@ -44,9 +44,43 @@ pub(super) struct Line {
     /// The size of the axis.
     pub(super) size: usize,
     pub(super) negative: Negative,
+    pub(super) mode: Mode,
 }
 
+/// Numbers of 16 bits that are added at a time.
+const BLOCK: usize = 64;
+
 impl Line {
+    /// Sums at places of which no two are the same, many at a time: one by one, conversions take most of the time.
+    ///
+    /// # Safety
+    ///
+    /// As [`Line::run`], with indices that are inside.
+    unsafe fn add_apart<T: Num>(&self, dst: *mut T, index: &[i64], src: &[T]) {
+        let (along, axis, _) = self.steps;
+        let (mut sums, mut new) = ([T::Acc::ZERO; BLOCK], [T::Acc::ZERO; BLOCK]);
+        let mut old = [T::ZERO; BLOCK];
+        for (b, (index, src)) in index.chunks(BLOCK).zip(src.chunks(BLOCK)).enumerate() {
+            let first = self.to + (b * BLOCK) as isize * along;
+            let place = |(j, &i): (usize, &i64)| {
+                dst.wrapping_offset(first + j as isize * along + resolve(i, self.size) as isize * axis)
+            };
+            let n = index.len();
+            for (p, old) in index.iter().enumerate().map(place).zip(&mut old) {
+                // SAFETY: the caller's promise.
+                *old = unsafe { *p };
+            }
+            T::widen_block(&old[..n], &mut sums[..n]);
+            T::widen_block(src, &mut new[..n]);
+            sums.iter_mut().zip(&new).for_each(|(a, b)| *a = a.add(*b));
+            T::narrow_block(&sums[..n], &mut old[..n]);
+            for (p, new) in index.iter().enumerate().map(place).zip(&old) {
+                // SAFETY: the caller's promise.
+                unsafe { *p = *new };
+            }
+        }
+    }
+
     /// Combines the source in, if all indices are inside.
     ///
     /// # Safety
@@ -83,6 +117,9 @@ impl Line {
             } else {
                 index.iter().zip(src).for_each(|(&i, &s)| update(self.to + resolve(i, self.size) as isize, s));
             }
+        } else if step == 1 && along != 0 && T::IN_BLOCKS && self.mode == Mode::Add {
+            // SAFETY: the caller's promise; elements along the line have places of their own.
+            unsafe { self.add_apart(dst, index, &src[from..from + index.len()]) }
         } else if step == 1 {
             let src = &src[from..from + index.len()];
             for ((&i, &s), j) in index.iter().zip(src).zip(0..) {
@@ -98,9 +135,16 @@ impl Line {
     }
 }
 
+/// Some columns of lines of indices, so many from the first of one to that of the next.
+#[derive(Clone, Copy)]
+pub(super) struct Indices<'a> {
+    pub(super) all: &'a [i64],
+    pub(super) pitch: usize,
+    pub(super) columns: (usize, usize),
+}
+
 impl Line {
-    /// Short lines of `width` indices each, one after the other, so many steps of the target and of the source apart, without
-    /// what a line takes to begin. `false` as soon as an index is outside.
+    /// Lines one after the other, so many steps of the target and of the source apart. `false` if an index is outside.
     ///
     /// # Safety
     ///
@@ -109,29 +153,52 @@ impl Line {
     pub(super) unsafe fn many<T: Num>(
         &self,
         dst: *mut T,
-        (index, width): (&[i64], usize),
+        index: Indices<'_>,
         src: &[T],
         apart: (isize, isize),
         f: impl Fn(T, T) -> T,
     ) -> bool {
+        let ((from, to), lines) = (index.columns, index.all.chunks_exact(index.pitch));
+        let after =
+            |l: usize| Line { to: self.to + l as isize * apart.0, from: self.from + l as isize * apart.1, ..*self };
+        if to - from >= SHORT {
+            // SAFETY: the caller's promise.
+            return lines.enumerate().all(|(l, i)| unsafe { after(l).run(dst, &i[from..to], src, &f) });
+        }
+        // Without what a line takes to begin: short ones are looked at together first.
+        let whole = (from, to) == (0, index.pitch);
+        let inside = |i: &[i64]| inside(i, self.size, self.negative);
+        if !if whole { inside(index.all) } else { lines.clone().all(|i| inside(&i[from..to])) } {
+            return false;
+        }
         let (along, axis, step) = self.steps;
-        let wrap = if self.negative == Negative::Wrap { self.size as i64 } else { 0 };
-        let (mut to, mut from) = (self.to, self.from);
-        for line in index.chunks_exact(width) {
-            let at = |i: i64| if i < 0 { i.wrapping_add(wrap) } else { i };
-            if line.iter().any(|&i| at(i) as u64 >= self.size as u64) {
-                return false;
-            }
-            let (mut place, mut read) = (to, from);
-            for &i in line {
-                // SAFETY: the index is inside, so this is a place the caller promised.
-                unsafe {
-                    let place = dst.offset(place + at(i) as isize * axis);
-                    *place = f(*place, src[read as usize]);
+        if whole && (along, axis, step) == (0, 1, 1) && apart.1 == index.pitch as isize {
+            // Along the last axis of all of them.
+            let src = src[self.from as usize..].chunks_exact(index.pitch);
+            for ((l, line), src) in lines.enumerate().zip(src) {
+                let first = self.to + l as isize * apart.0;
+                for (&i, &s) in line.iter().zip(src) {
+                    // SAFETY: the index is inside, so this is a place the caller promised.
+                    unsafe {
+                        let place = dst.offset(first + resolve(i, self.size) as isize);
+                        *place = f(*place, s);
+                    }
                 }
-                (place, read) = (place + along, read + step);
             }
-            (to, from) = (to + apart.0, from + apart.1);
+            return true;
+        }
+        let (mut first, mut read) = (self.to, self.from);
+        for line in lines {
+            let (mut place, mut at) = (first, read);
+            for &i in &line[from..to] {
+                // SAFETY: as above.
+                unsafe {
+                    let place = dst.offset(place + resolve(i, self.size) as isize * axis);
+                    *place = f(*place, src[at as usize]);
+                }
+                (place, at) = (place + along, at + step);
+            }
+            (first, read) = (first + apart.0, read + apart.1);
         }
         true
     }

@@ -1,8 +1,9 @@
 //! Whole rows: one index array for all lanes.
 
-use super::{IndexError, Mode, Negative, check, combine, copy, inside, resolve};
+use super::{IndexError, Mode, Negative, check, combine, copy, inside, resolve, woven};
 use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
+use crate::strided::copy_picked;
 use crate::tasks::for_chunks;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,6 +47,11 @@ pub fn index_rows<T: Num>(
         begin(base, dst);
         return Ok(());
     }
+    // (A source of one number that is all there is may go either way.)
+    if src.len() == count && woven::suits::<T>(l, index.len()) {
+        woven::index_rows(base, l, dst, index, src, mode);
+        return Ok(());
+    }
     let one = if src.len() == 1 { Some(src[0]) } else { None };
     let block = l.n * l.inner;
     // The updates of block `o` that fall into the rows from `first` on which `dst` has, in index order.
@@ -55,6 +61,16 @@ pub fn index_rows<T: Num>(
             return index.iter().for_each(|&i| dst[resolve(i, l.n)] = one);
         }
         let from = if one.is_some() { &[] } else { &src[o * index.len() * l.inner..][..index.len() * l.inner] };
+        if (l.inner, rows == l.n, one.is_none()) == (1, true, true) {
+            // Numbers, not rows.
+            let all = index.iter().zip(from).map(|(&i, &new)| (resolve(i, l.n), new));
+            return match mode {
+                Mode::Add => all.for_each(|(i, new)| dst[i] = dst[i].add(new)),
+                Mode::Assign | Mode::Mul | Mode::Min | Mode::Max => {
+                    all.for_each(|(i, new)| dst[i] = combine(mode, dst[i], new))
+                }
+            };
+        }
         for (k, &i) in index.iter().enumerate() {
             let row = resolve(i, l.n).wrapping_sub(first);
             if row < rows {
@@ -164,8 +180,21 @@ fn few<T: Copy, const N: usize>(table: &[T], index: &[i64], out: &mut [T]) {
     out.iter_mut().zip(index).for_each(|(o, &i)| *o = table[resolve(i, table.len())]);
 }
 
+/// Tables of so many bytes are in the second cache: nothing need be asked for.
+const NEAR: usize = 256 << 10;
+
 /// Rows of many elements.
 fn long<T: Copy>(l: Lanes, table: &[T], index: &[i64], out: &mut [T], stream: bool) {
+    let bytes = l.inner * size_of::<T>();
+    if size_of_val(table) <= NEAR && !stream {
+        assert!(
+            table.len() == l.n * l.inner && out.len() == index.len() * l.inner,
+            "as many rows as there are indices"
+        );
+        let places = index.iter().map(|&i| resolve(i, l.n) * bytes);
+        // SAFETY: the indices are inside, and the arrays have all rows.
+        return unsafe { copy_picked(table.as_ptr().cast(), places, out.as_mut_ptr().cast(), bytes) };
+    }
     let at = |i: i64| &table[resolve(i, l.n) * l.inner..][..l.inner];
     let next = index.iter().skip(1).map(|&i| at(i)).chain([&[][..]]);
     for ((&i, next), out) in index.iter().zip(next).zip(out.chunks_exact_mut(l.inner)) {

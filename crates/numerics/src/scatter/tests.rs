@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_match(seed: u64, outer in 0usize..3, n in 1usize..5, inner in 0usize..20, count in 0usize..7, mode in 0usize..5) {
+    fn rows_match(seed: u64, outer in 0usize..40, n in 1usize..5, inner in 0usize..20, count in 0usize..7, mode in 0usize..5) {
         let mut r = Random(seed);
         let l = Lanes { outer, n, inner };
         let index: Vec<i64> = (0..count).map(|_| r.below(n) as i64).collect();
@@ -147,6 +147,30 @@ fn large_row_updates_match_small_ones() {
 }
 
 #[test]
+fn narrow_rows_keep_their_order_abreast() {
+    let mut r = Random(12);
+    for (outer, n, inner, count) in
+        [(700, 16, 1, 300), (21, 9, 3, 1000), (16, 2, 15, 90), (5, 3, 1, 7), (300, 70, 2, 40)]
+    {
+        let l = Lanes { outer, n, inner };
+        assert!(woven::suits::<f32>(l, count));
+        let index: Vec<i64> = (0..count).map(|_| r.below(2 * n) as i64 - n as i64).collect();
+        let (base, src) = (r.f32s(l.len()), r.f32s(outer * count * inner));
+        let mut expected = base.clone();
+        for (p, x) in src.iter().enumerate() {
+            let (o, i, j) = (p / inner / count, index[p / inner % count], p % inner);
+            expected[(o * n + i.rem_euclid(n as i64) as usize) * inner + j] += x;
+        }
+        same_on_any_threads(|| {
+            let mut dst = vec![f32::NAN; l.len()];
+            index_rows(Some(&base), l, &mut dst, &index, &src, Mode::Add, Negative::Wrap).unwrap();
+            assert!(bits(&dst) == bits(&expected), "{l:?}, {count}");
+            bits(&dst)
+        });
+    }
+}
+
+#[test]
 fn large_selections_written_past_the_caches() {
     for inner in [48, 50, 4096] {
         let l = Lanes { outer: 1, n: 300, inner };
@@ -186,23 +210,29 @@ fn one_number_and_a_base() {
 
 #[test]
 fn large_scatters_do_not_depend_on_threads() {
+    scatters(&[200, 3, 301]);
+    scatters(&[1500, 7, 3]);
+    scatters(&[1500, 1, 21]);
+    scatters(&[3, 9000, 2]);
+}
+
+fn scatters(shape: &[usize; 3]) {
     let mut r = Random(11);
-    let shape = [200, 3, 301];
     let n: usize = shape.iter().product();
     let (base, data) = (r.f32s(n), r.f32s(n));
-    let strides = row_major_strides(&shape);
+    let strides = row_major_strides(shape);
     for axis in 0..3 {
         let index: Vec<i64> = (0..n).map(|_| r.below(shape[axis]) as i64).collect();
         let mut expected = base.clone();
         for (p, &i) in index.iter().enumerate() {
-            let mut c = coordinates(p, &shape);
+            let mut c = coordinates(p, shape);
             c[axis] = i as usize;
-            expected[position(&c, &shape)] += data[p];
+            expected[position(&c, shape)] += data[p];
         }
         let run = |index: &[i64]| {
             let mut out = vec![0.0; n];
             let src = Source { data: &data, offset: 0, strides: &strides };
-            let done = scatter(Some(&base), &mut out, &shape, axis, index, &shape, src, Mode::Add, Negative::Reject);
+            let done = scatter(Some(&base), &mut out, shape, axis, index, shape, src, Mode::Add, Negative::Reject);
             done.map(|()| out)
         };
         same_on_any_threads(|| bits(&run(&index).unwrap()));
@@ -226,4 +256,22 @@ fn short_rows_are_selected() {
         let expected = |p: usize| (p / inner / 9000 * 50 + index[p / inner % 9000] as usize) * inner + p % inner;
         assert!(out.iter().enumerate().all(|(p, o)| *o == expected(p)));
     }
+}
+
+#[test]
+fn sums_of_16_bits_are_rounded_one_by_one() {
+    let mut r = Random(13);
+    let (rows, columns, n) = (9, 333, 9 * 333);
+    let numbers = |r: &mut Random| r.f32s(n).into_iter().map(half::bf16::from_f32).collect::<Vec<_>>();
+    let (base, data) = (numbers(&mut r), numbers(&mut r));
+    let index: Vec<i64> = (0..n).map(|_| r.below(rows) as i64).collect();
+    let mut expected = base.clone();
+    for (p, &i) in index.iter().enumerate() {
+        let to = &mut expected[i as usize * columns + p % columns];
+        *to += data[p];
+    }
+    let (mut out, shape) = (base.clone(), [rows, columns]);
+    let src = Source { data: &data, offset: 0, strides: &[columns as isize, 1] };
+    scatter(Some(&base), &mut out, &shape, 0, &index, &shape, src, Mode::Add, Negative::Reject).unwrap();
+    assert_eq!(out, expected);
 }

@@ -12,9 +12,7 @@
 
 use super::conv_product as product;
 use crate::{
-    DType, Device, Result, Tensor, autocast,
-    backend::cpu::reads_last,
-    is_grad_enabled,
+    DType, Device, Result, Tensor, autocast, is_grad_enabled,
     op::{Conv, ConvKind, Op, ReduceOp},
     view::ViewOp,
 };
@@ -95,7 +93,9 @@ fn as_it_lies(conv: &Conv, x: &Tensor, w: &Tensor) -> Result<Option<Tensor>> {
     }
     let whole = conv.weight[2..] == [1, 1] && p.padding.iter().all(|&p| p == (0, 0));
     let pixels = p.groups == 1 && whole && conv.input[1] > 0;
-    let Some(under) = (pixels || reads_last(conv)).then(|| under_last(x)).flatten() else { return Ok(None) };
+    let Some(under) = (pixels || x.device().backend().reads_last(conv)).then(|| under_last(x)).flatten() else {
+        return Ok(None);
+    };
     if pixels {
         let y = autocast(None, || product::pixels(conv, &permuted(&under, FIRST, at), w))?;
         return Ok(Some(permuted(&y, FIRST, at)));

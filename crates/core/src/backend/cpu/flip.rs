@@ -1,7 +1,7 @@
 //! Pure copies that go backwards along memory: lines are turned round on their way, vector by vector, without blocks of
 //! registers in between.
 
-use super::{exec::Bases, forms::Form};
+use super::{exec::Bases, forms::Form, packed::FEW};
 use crate::{
     Result, Scalar,
     kernel::{Arg, InstKind, Kernel, Source, collapse},
@@ -9,8 +9,6 @@ use crate::{
 use gradus_numerics::{by_bytes, tasks::for_tasks};
 use smallvec::SmallVec;
 
-/// The shortest lines that are worth a call each.
-const SHORTEST: usize = 16;
 /// Below this many elements a copy stays on the calling thread.
 const PARALLEL: usize = 32 * 1024;
 /// About as many elements as a thread takes at once.
@@ -44,7 +42,7 @@ impl Flip {
         let plain = src.bounds.is_empty() && src.lookup.is_empty() && dst.bounds.is_empty() && dst.lookup.is_empty();
         let backwards = src.strides[last] == -1 && dst.strides[last] == 1;
         let size = k.args[*from].dtype.size();
-        if !plain || !backwards || *line < SHORTEST || k.args[*to].dtype != k.args[*from].dtype || from == to {
+        if !plain || !backwards || *line * size <= FEW || k.args[*to].dtype != k.args[*from].dtype || from == to {
             return None;
         }
         let steps = |d: usize| [src.strides[d], dst.strides[d]];
@@ -154,7 +152,7 @@ mod tests {
 
     #[test]
     fn lines_are_turned_round_whole_or_cut() {
-        for (rows, line) in [(1, 16), (3, 17), (40, 129), (2, 3 * TASK + 5), (700, 83)] {
+        for (rows, line) in [(1, 17), (3, 18), (40, 129), (2, 3 * TASK + 5), (700, 83)] {
             let n = (rows * line) as isize;
             let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
             for (from, strides) in [(line as isize - 1, [line as isize, -1]), (n - 1, [-(line as isize), -1])] {

@@ -68,7 +68,7 @@ impl Ready {
         if let Some(flip) = Flip::of(kernel) {
             return Ready(Box::new(flip));
         }
-        if (packed::turns(kernel) || packed::narrow(kernel))
+        if (packed::copies(kernel) || packed::turns(kernel) || packed::narrow(kernel))
             && let Some(packed) = Packed::of(kernel)
         {
             return Ready(Box::new(packed));

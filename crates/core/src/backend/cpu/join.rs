@@ -10,7 +10,7 @@ use crate::{
     backend::{Executable, Slot},
     kernel::{InstKind, Kernel, Source, collapse},
 };
-use gradus_numerics::{by_bytes, copy::copy_line, tasks::for_ranges, weave::weave};
+use gradus_numerics::{by_bytes, copy::copy_line, strided::copy_rows, tasks::for_ranges, weave::weave};
 use smallvec::SmallVec;
 use std::any::Any;
 
@@ -18,6 +18,10 @@ use std::any::Any;
 const LINE: usize = 32;
 /// Bytes that a task copies at once, at most.
 const CUT: usize = 64 << 10;
+/// Lines of so many bytes at the most go many at a time.
+const SHORT: usize = 1024;
+/// Bytes of the result that are finished before the next: half of the first cache.
+const BLOCK: usize = 16 << 10;
 /// Results of fewer bytes stay on the calling thread.
 const PARALLEL: usize = 256 << 10;
 /// The most parts that are woven: each is a stream of its own.
@@ -146,6 +150,10 @@ impl Lines {
         let pieces = if parallel { items.min(4 * rayon::current_num_threads()) } else { 1 };
         for_ranges(pieces, true, |i| {
             let (from, to) = (i * items / pieces, (i + 1) * items / pieces);
+            if cuts == self.parts.len() && self.parts.iter().all(|p| p.bytes <= SHORT) {
+                // SAFETY: by the caller's promise; tasks have lines of their own.
+                return unsafe { self.many(bases, from, to) };
+            }
             for row in from / cuts..to.div_ceil(cuts) {
                 let here = from.max(row * cuts) - row * cuts..(to - row * cuts).min(cuts);
                 // SAFETY: by the caller's promise; tasks have cuts of their own.
@@ -154,11 +162,37 @@ impl Lines {
         });
     }
 
-    /// Some cuts of a row of the result.
+    /// The lines from one to another, in the order of the result, where none is cut: of each part those that lie evenly go together,
+    /// so many rows at a time that the result stays in the first cache until the last part has come.
     ///
     /// # Safety
     /// As [`Join::run`].
-    unsafe fn row(&self, bases: exec::Bases<'_>, mut row: usize, cuts: std::ops::Range<usize>) {
+    unsafe fn many(&self, bases: exec::Bases<'_>, from: usize, to: usize) {
+        let (parts, bytes) = (self.parts.len(), self.parts.iter().map(|p| p.bytes).sum::<usize>());
+        let Some(&(along, apart)) = self.outer.last() else { return };
+        let most = (BLOCK / bytes.max(1)).max(1);
+        let mut row = from / parts;
+        while row * parts < to {
+            let count = most.min(along - row % along).min(to.div_ceil(parts) - row);
+            let (index, start) = self.place(row);
+            for (k, p) in self.parts.iter().enumerate() {
+                // The first and the last row may be other tasks' in part.
+                let skip = usize::from(row * parts + k < from);
+                let end = count - usize::from((row + count - 1) * parts + k >= to);
+                let Some(count) = end.checked_sub(skip).filter(|&n| n > 0) else { continue };
+                let step = p.steps.last().copied().unwrap_or(0);
+                let at = p.start + index.iter().zip(&p.steps).map(|(i, s)| i * s).sum::<isize>();
+                let source = bases.0[2 * k].cast_const().wrapping_offset(at + skip as isize * step);
+                let target = bases.0[2 * k + 1].wrapping_offset(start + skip as isize * apart);
+                // SAFETY: lines of both, by the caller's promise.
+                unsafe { copy_rows(source, target, (step, apart), count, p.bytes) };
+            }
+            row += count;
+        }
+    }
+
+    /// The indices of a row, and where it begins in the result.
+    fn place(&self, mut row: usize) -> (SmallVec<[isize; 4]>, isize) {
         let mut index: SmallVec<[isize; 4]> = SmallVec::from_elem(0, self.outer.len());
         let mut to = 0;
         for (at, &(n, step)) in index.iter_mut().zip(&self.outer).rev() {
@@ -167,6 +201,15 @@ impl Lines {
             (*at, row) = (i as isize, if row < n { 0 } else { row / n });
             to += *at * step;
         }
+        (index, to)
+    }
+
+    /// Some cuts of a row of the result.
+    ///
+    /// # Safety
+    /// As [`Join::run`].
+    unsafe fn row(&self, bases: exec::Bases<'_>, row: usize, cuts: std::ops::Range<usize>) {
+        let (index, to) = self.place(row);
         let mut first = 0;
         for (k, p) in self.parts.iter().enumerate() {
             let here = cuts.start.max(first)..cuts.end.min(first + p.cuts);

@@ -22,7 +22,6 @@ mod join;
 pub mod library;
 mod many;
 mod matmul;
-pub(crate) use matmul::reads_last;
 mod micro;
 mod nest;
 mod packed;
@@ -151,6 +150,10 @@ impl Backend for Cpu {
         let many = many.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
         // SAFETY: as for one kernel, and the planner gives each its own buffers to write.
         unsafe { many.run(args, params) }
+    }
+
+    fn reads_last(&self, conv: &Conv) -> bool {
+        matmul::reads_last(conv)
     }
 
     fn matmul(&self, spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Option<Tail<'_>>, c: Slot<'_>) -> Result<()> {

@@ -19,6 +19,8 @@ use std::ops::Range;
 const PARALLEL: usize = 32 * 1024;
 /// About as many elements as a thread takes at once.
 const TASK: usize = 8 * 1024;
+/// Elements that long rows are cut at multiples of: no two tasks write to one cache line of a row that begins with one.
+const LINE: usize = 64;
 /// Lines of fewer bytes are read together, and parts of them written over.
 const SHORT: usize = 512;
 
@@ -40,11 +42,21 @@ pub struct Triangle {
     other: Number,
 }
 
-/// Whether a value is the position along one axis.
-fn is_position(k: &Kernel, v: Val, axis: usize) -> bool {
-    let InstKind::Load { source: Source::Iota, access } = &k.insts[v].kind else { return false };
-    let along = access.strides.iter().enumerate().all(|(d, &s)| s == (d == axis) as isize);
-    along && access.offset == 0 && plain(access)
+/// The extents before an axis and along it, if a value is the position along the last of these. An axis of one element is not
+/// there, and every position along it is zero.
+fn position<'a>(k: &Kernel, v: Val, axes: &'a [usize]) -> Option<(&'a [usize], usize)> {
+    let InstKind::Load { source: Source::Iota, access } = &k.insts[v].kind else { return None };
+    if access.offset != 0 || !plain(access) {
+        return None;
+    }
+    match access.strides.iter().position(|&s| s != 0) {
+        None => Some((axes, 1)),
+        Some(d) => {
+            let alone = access.strides[d] == 1 && access.strides[d + 1..].iter().all(|&s| s == 0);
+            let (n, before) = axes.split_last()?;
+            (alone && d == before.len()).then_some((before, *n))
+        }
+    }
 }
 
 impl Triangle {
@@ -55,7 +67,6 @@ impl Triangle {
             return None;
         }
         let k = collapse(kernel);
-        let &[ref outer @ .., rows, columns] = &k.map[..] else { return None };
         let InstKind::Store { arg: to, access: target, value } = &k.insts.last()?.kind else { return None };
         let &[keep, x, other] = operands(&k, *value, &ewise::WHERE)? else { return None };
         let InstKind::Load { source: Source::Arg(from), access: source } = &k.insts[x].kind else { return None };
@@ -65,12 +76,13 @@ impl Triangle {
         };
         let &[column, end] = compared else { return None };
         let &[row, diagonal] = operands(&k, end, &ewise::ADD)? else { return None };
-        let positions = is_position(&k, column, outer.len() + 1) && is_position(&k, row, outer.len());
+        let (before, columns) = position(&k, column, &k.map)?;
+        let (outer, rows) = position(&k, row, before)?;
         let integers = [column, row, end].iter().all(|&v| k.insts[v].dtype == DType::I64);
         let lies = |a: &Access| Strided::new(k.map.iter().zip(&a.strides).map(|(&n, &step)| (n, step, (0, n))));
         let dtype = k.args[*to].dtype;
         let same = [x, *value].iter().all(|&v| k.insts[v].dtype == dtype) && k.args[*from].dtype == dtype;
-        if !positions || !integers || !same || !plain(source) || !plain(target) || !lies(target).is_in_order() {
+        if !integers || !same || !plain(source) || !plain(target) || !lies(target).is_in_order() {
             return None;
         }
         Some(Triangle {
@@ -97,11 +109,17 @@ impl Triangle {
         }
     }
 
-    /// Some rows of all matrices, one after the other.
+    /// Some rows of all matrices, one after the other, or some columns of one row.
     ///
     /// # Safety
     /// As [`Form::run`]; an element has the size of `T`.
-    unsafe fn some<T: Copy>(&self, from: *const T, to: *mut T, rows: Range<usize>, diagonal: i64, other: T) {
+    unsafe fn some<T: Copy>(
+        &self,
+        (from, to): (*const T, *mut T),
+        (rows, columns): (Range<usize>, Range<usize>),
+        diagonal: i64,
+        other: T,
+    ) {
         // SAFETY: a number, of which all bytes are there.
         let zero = unsafe { std::slice::from_raw_parts((&raw const other).cast::<u8>(), size_of::<T>()) }
             .iter()
@@ -120,6 +138,10 @@ impl Triangle {
                 false => std::slice::from_raw_parts_mut(to.add(first), count).fill(other),
             }
         };
+        if columns != (0..n) {
+            let kept = self.kept(rows.start % self.rows, diagonal);
+            return self.row(rows.start * n, kept, columns, false, copy, fill);
+        }
         let short = n * size_of::<T>() < SHORT;
         if short {
             copy(rows.start * n, rows.len() * n);
@@ -130,7 +152,7 @@ impl Triangle {
             let (row, left) = (r % self.rows, rows.end - r);
             // Rows that are kept, or written over, as a whole go together.
             if (from_row..to_row).contains(&row) {
-                self.row(r * n, self.kept(row, diagonal), short, copy, fill);
+                self.row(r * n, self.kept(row, diagonal), 0..n, short, copy, fill);
                 r += 1;
                 continue;
             }
@@ -145,25 +167,26 @@ impl Triangle {
         }
     }
 
-    /// One row of which a part is kept.
+    /// Some columns of one row of which a part is kept.
     #[inline(always)]
     fn row(
         &self,
         at: usize,
         kept: Range<usize>,
+        columns: Range<usize>,
         copied: bool,
         copy: impl Fn(usize, usize),
         fill: impl Fn(usize, usize),
     ) {
+        let within = |c: usize| c.clamp(columns.start, columns.end);
+        let kept = within(kept.start)..within(kept.end);
         if !copied && !kept.is_empty() {
             copy(at + kept.start, kept.len());
         }
-        let (left, right) = if kept.is_empty() { (0, self.columns) } else { (kept.start, self.columns - kept.end) };
-        if left > 0 {
-            fill(at, left);
-        }
-        if right > 0 {
-            fill(at + self.columns - right, right);
+        for other in [columns.start..kept.start, kept.end..columns.end] {
+            if !other.is_empty() {
+                fill(at + other.start, other.len());
+            }
         }
     }
 
@@ -195,17 +218,20 @@ impl Form for Triangle {
             unsafe { bits.as_mut_ptr().cast::<E>().write_unaligned(x) }
         });
         let (rows, total) = (self.planes * self.rows, self.planes * self.rows * self.columns);
-        let each = (TASK / self.columns.max(1)).max(1);
-        for_tasks(rows.div_ceil(each), total >= PARALLEL, |t| {
+        // Long rows are cut, short ones go together.
+        let (each, cuts) = ((TASK / self.columns.max(1)).max(1), self.columns.div_ceil(2 * TASK).max(1));
+        let cut = self.columns.div_ceil(cuts).next_multiple_of(LINE);
+        for_tasks(rows.div_ceil(each) * cuts, total >= PARALLEL, |t| {
             let all = bases; // the whole struct, which may be shared
-            let some = t * each..rows.min((t + 1) * each);
+            let (t, first) = (t / cuts, (t % cuts * cut).min(self.columns));
+            let some = (t * each..rows.min((t + 1) * each), first..self.columns.min(first + cut));
             // SAFETY: the type has the element's size; elements lie in their buffers by the caller's promise, and these rows are this
             // task's alone.
             unsafe {
                 by_bytes!(self.dtype.size(), T => {
                     let from = all.0[self.at[0].0].cast::<T>().cast_const().wrapping_offset(self.at[0].1);
                     let to = all.0[self.at[1].0].cast::<T>().wrapping_offset(self.at[1].1);
-                    self.some(from, to, some, diagonal, bits.as_ptr().cast::<T>().read_unaligned())
+                    self.some((from, to), some, diagonal, bits.as_ptr().cast::<T>().read_unaligned())
                 })
             }
         });
@@ -252,6 +278,12 @@ mod tests {
                 check(5, 700, 20, dtype, turned);
                 check(300, 300, 1, dtype, turned);
                 check(2, 2, 1, dtype, turned);
+                // Axes of one element, and rows that are cut.
+                check(1, 700, 3, dtype, turned);
+                check(700, 1, 3, dtype, turned);
+                check(1, 1, 40, dtype, turned);
+                check(1, 4 * TASK + 77, 1, dtype, turned);
+                check(3, 2 * TASK + 1, 2, dtype, turned);
             }
         }
     }
