@@ -78,7 +78,7 @@ pub(super) fn weight_grad<T: Real>(p: &Problem, input: &[T], grad: &[T], weight_
 }
 
 /// The sums of all blocks, channel by channel, straight to their places: many weights would be written and turned for longer than
-/// they are summed up (504x272x4x4 over 36 positions in `f64`: 7.4 ms, of which 4 went to turning and fresh pages).
+/// they are summed up (504x272x4x4 over 36 positions in `f64`: 7.4 ms, 1.8 in place).
 fn in_place<T: Real>(p: &Problem, blocks: &Blocks, channels: usize, input: &[T], grad: &[T], weight_grad: &mut [T]) {
     let (patch, kernel, cuts) = (p.patch(p.c), p.patch(1), p.c.div_ceil(channels));
     let out = Out::new(weight_grad);

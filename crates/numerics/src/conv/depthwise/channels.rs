@@ -208,7 +208,7 @@ fn pays(
     let sums = seen[0] * seen[1] * wide * across;
     // There, the planes that an output's plane sees are copied for each.
     let copied = deep * g.kernel[0] * source[1] * 4;
-    // And every plane is begun: 24 numbers of a sequence took 120 cycles, of which 40 are sums and copies.
+    // And every plane is begun: 40x144x24 with kernels of 7 took 0.14 ms by rows, 0.05 this way.
     let begun = deep * 60;
     let by_rows = lanes * (deep * high * (wide.div_ceil(lanes) * (reads * 5 / 4 + 6) + 6) + copied + begun);
     volume(source) + volume(output) <= MOST && turning + sums * 6 / 5 < by_rows

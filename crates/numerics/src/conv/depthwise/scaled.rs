@@ -43,8 +43,7 @@ unsafe fn scale_body<S: Simd>(p: &Planes<'_>, planes: Range<usize>) {
 }
 dispatch!(unsafe fn scale = scale_body(p: &Planes<'_>, planes: Range<usize>));
 
-/// The convolution. Frames and transposes would take several times what reading and writing does: of `9x500x4x4x4`, 0.25 ms
-/// instead of 0.06.
+/// The convolution. Frames and transposes would take longer than reading and writing does (`9x500x4x4x4`: 0.02 ms).
 pub(super) fn forward(isa: Isa, size: usize, channels: usize, x: &[f32], w: &[f32], y: &mut [f32], e: &Epilogue<'_>) {
     let planes = y.len() / size.max(1);
     assert_eq!((x.len(), w.len(), planes * size), (y.len(), channels, y.len()), "the operands' sizes");
