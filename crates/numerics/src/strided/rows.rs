@@ -126,7 +126,7 @@ impl Padded {
         let size = size_of::<T>();
         let end = lead + (count - 1) * pitch + width;
         assert!(width <= pitch && end <= out.len(), "rows that end beyond their room");
-        let (to, all) = (out.as_mut_ptr().cast::<u8>(), out.len() * size);
+        let (to, all) = (out.as_mut_ptr().cast::<u8>(), size_of_val(out));
         let (bytes, pitch, gap) = (width * size, pitch * size, (pitch - width) * size);
         // SAFETY: the caller's promise.
         unsafe {
