@@ -111,8 +111,8 @@ fn rows_with_zeros_around() {
             for (at, x) in out.iter().enumerate() {
                 let (p, r, c) = (at / pitch / rows, at / pitch % rows, at % pitch);
                 let there = (top..top + 7).contains(&r) && (left..left + width).contains(&c);
-                let from = (p * 7 + r.wrapping_sub(top)).wrapping_mul(width).wrapping_add(c.wrapping_sub(left));
-                assert_eq!(*x, if there { source[from] } else { 0 }, "{width} {left} {right} {top}: {at}");
+                let want = if there { source[(p * 7 + r - top) * width + c - left] } else { 0 };
+                assert_eq!(*x, want, "{width} {left} {right} {top}: {at}");
             }
         }
     }
