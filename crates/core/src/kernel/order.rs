@@ -24,7 +24,8 @@ impl Order {
     /// The order for a kernel that is said to go along its rows or across them ([`Order::ROWS`], [`Order::COLUMNS`]), as what
     /// it reads lies.
     pub fn of(k: &Kernel) -> Order {
-        if k.order == Order::ROWS || writes_rows(k) { Order::by_lines(k) } else { Order::across(k) }
+        let along = if k.order == Order::ROWS { !writes_columns(k) } else { writes_rows(k) };
+        if along { Order::by_lines(k) } else { Order::across(k) }
     }
 
     /// The order for a kernel whose rows run along memory. A row that is several lines apart from each other (a channel of
@@ -77,6 +78,28 @@ fn writes_rows(k: &Kernel) -> bool {
     };
     let worth = |k: &Kernel| k.cols() >= SHORT || k.map.last().is_none_or(|&n| n < WIDE);
     k.reduce.len() == 1 && k.passes() > 1 && k.insts.iter().any(along) && worth(&collapse(k))
+}
+
+/// Whether a kernel goes several times over rows that lie in memory and writes them across: then they are better turned while
+/// they are read, and written in whole lines. The softmax over the channels of images that have them last takes 0.34 instead of
+/// 6.2 ms for `[2, 21, 128, 128]`: elements of a row fall on the same places of the caches.
+fn writes_columns(k: &Kernel) -> bool {
+    /// Lines of outputs that are worth it,
+    const WIDE: usize = 16;
+    /// and elements of a row up to which a block of rows stays near from pass to pass.
+    const MOST: usize = 1024;
+    let k = collapse(k);
+    let Some((last, &line)) = k.map.iter().enumerate().next_back() else { return false };
+    let across = |i: &Inst| match &i.kind {
+        InstKind::Store { access, .. } => i.level == Level::Elem && access.strides[last] == 1,
+        InstKind::Load { .. }
+        | InstKind::Const(_)
+        | InstKind::Param(_)
+        | InstKind::Ewise(..)
+        | InstKind::Cast(_)
+        | InstKind::Reduce(..) => false,
+    };
+    k.passes() > 1 && k.cols() <= MOST && line >= WIDE && k.insts.iter().any(across)
 }
 
 #[cfg(test)]
@@ -141,5 +164,28 @@ mod tests {
         // Short rows side by side, and rows that are written across.
         assert_eq!(order(12, 300, 1), Order::COLUMNS);
         assert_eq!(order(300, 12, 12), Order::COLUMNS);
+    }
+
+    #[test]
+    fn rows_that_are_written_across_are_turned() {
+        let order = |rows: usize, columns: usize, passes: usize, steps: [isize; 2]| {
+            let mut k = Kernel { order: Order::ROWS, ..sums(rows, columns, passes) };
+            for i in &mut k.insts {
+                if let InstKind::Load { access, .. } = &mut i.kind {
+                    access.strides = vec![rows as isize, 1];
+                }
+            }
+            let access = Access { strides: steps.to_vec(), ..Access::default() };
+            k.args.push(Arg { dtype: DType::F32, written: true });
+            let kind = InstKind::Store { arg: 2, access, value: if passes > 1 { 2 } else { 0 } };
+            k.insts.push(Inst { kind, dtype: DType::F32, level: Level::Elem });
+            Order::of(&k)
+        };
+        assert_eq!(order(21, 100, 2, [1, 100]), Order::COLUMNS);
+        // Written as they are read, gone over once, too few to fill lines, too long to stay near.
+        assert_eq!(order(21, 100, 2, [21, 1]), Order::ROWS);
+        assert_eq!(order(21, 100, 1, [1, 100]), Order::ROWS);
+        assert_eq!(order(21, 15, 2, [1, 15]), Order::ROWS);
+        assert_eq!(order(1025, 100, 2, [1, 100]), Order::ROWS);
     }
 }
