@@ -94,7 +94,7 @@ pub(super) unsafe fn run<T: Half>(
     let p = Product { m, n, k: d.k, a: left, b, out };
     // SAFETY: the instructions are there, and the caller's promise.
     unsafe {
-        let meet = m >= MEETINGS && d.k <= SHALLOW;
+        let meet = parallel && m >= MEETINGS && d.k <= SHALLOW;
         if m * d.k <= NEAR && !meet { p.near(parallel) } else { p.far(parallel) }
     }
     true
