@@ -78,7 +78,9 @@ pub(super) unsafe fn run<T: Half>(
     parallel: bool,
 ) -> bool {
     let has = is_x86_feature_detected!("avx512bf16") && Isa::detect() == Isa::Avx512;
-    if !has || (d.m.min(d.n) < 4 && (d.k > SHORTEST || d.n >= d.m)) {
+    // Sums of one number are all writing: panel by panel that would be slower than widened rows (40 x 300 x 1 x 700: 1.1 -> 2.8 ms).
+    let strips = d.k == 1 && d.n > 16 * VECTORS && !parallel;
+    if !has || strips || (d.m.min(d.n) < 4 && (d.k > SHORTEST || d.n >= d.m)) {
         return false;
     }
     let (mut a, mut b, mut lc, mut m, mut n) = (Numbers::of(a), Numbers::of(b), lc, d.m, d.n);

@@ -14,7 +14,7 @@ const WORK: usize = 1 << 17;
 const DEEP: usize = 512;
 
 /// Numbers of a packed `B`, at most.
-const PACKED: usize = 1 << 14;
+const PACKED: usize = 1 << 13;
 
 /// With fewer rows, columns beyond whole vectors are left out as they are read; with more it is
 /// worth while to pack `B`.
