@@ -81,7 +81,9 @@ pub(crate) unsafe fn short_rows<T: Line>(
     // 240 by two columns: 5 instead of 25 us, by six 10 instead of 17).
     let few = if rs == 1 { m <= TOGETHER && k >= 8 * m } else { m <= FEW && k >= 64 };
     let long_rows = dots && (k >= 512 || few) && n * k >= 1 << 13;
-    let large = n.saturating_mul(k) >= 1 << 16 || m == 1 || long_rows;
+    // Whole vectors of the output in panels, where lanes would be added up for every number (1840 x 92 x 16: 0.073 -> 0.036 ms).
+    let filled = rs == 1 && m == SHORT && k < 256;
+    let large = (n.saturating_mul(k) >= 1 << 16 && !filled) || m == 1 || long_rows;
     let cached = chip().intel && n.saturating_mul(k) <= CACHED / size_of::<T>();
     let sums = long.cs == 1 && long.rs >= n as isize && n >= 64 && m <= if cached { 1 } else { SUMS };
     if m > SHORT || m == 0 || n == 0 || k == 0 || !large || !(dots || sums) {

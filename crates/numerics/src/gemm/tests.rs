@@ -250,6 +250,11 @@ fn short_sides<T: Gemm + Into<f64>>(seed: u64, of: fn(f64) -> T, tolerance: f64)
         (255, 5, 41),
         (200, 6, 48),
         (3, 200, 64),
+        // Columns that fill a vector, and sums that are long enough for dot products all the same.
+        (800, 15, 92),
+        (800, 16, 92),
+        (300, 16, 255),
+        (300, 16, 256),
     ];
     for (m, n, k) in sizes {
         let d = Dims::new(m, n, k);

@@ -131,3 +131,17 @@ fn the_same_bits_on_any_number_of_threads() {
     };
     assert_eq!(of(1), of(4));
 }
+
+/// Sums of one number, and those on both sides of what goes by pairs with few columns, in all layouts.
+#[test]
+fn the_shortest_sums() {
+    for (m, n) in [(5, 7), (300, 33), (4, 90), (90, 2), (300, 1), (2, 90), (3, 3)] {
+        for k in [1, 2, 7, 8, 9] {
+            for t in 0..8 {
+                let turned = [t & 1 == 1, t & 2 == 2, t & 4 == 4];
+                check::<bf16>(Dims::new(m, n, k), turned, t % 3, 5);
+                check::<f16>(Dims::new(m, n, k), turned, t % 3, 5);
+            }
+        }
+    }
+}
