@@ -14,6 +14,7 @@ mod fast;
 mod last;
 mod pairs;
 mod patches;
+mod scattered;
 mod sums;
 mod then;
 mod turn;

@@ -2,7 +2,7 @@
 
 use super::winograd::{self, Plan, Weights};
 use super::{ConvParams, Problem};
-use super::{adjoint, depthwise, direct};
+use super::{adjoint, depthwise, direct, scattered};
 use crate::epilogue::Epilogue;
 use crate::gemm::{Dims, Layout, Operand, gemm_fused};
 use crate::simd::Isa;
@@ -75,6 +75,8 @@ pub(super) fn forward(isa: Isa, p: &Problem, x: &[f32], w: &[f32], y: &mut [f32]
     } else if p.is_depthwise() && depthwise::forward_f32(isa, &p.geometry, p.groups, x, w, y, e) {
     } else if p.is_depthwise() && e.is_none() {
         return false;
+    } else if scattered::pays(p, e) {
+        scattered::forward(isa, p, x, w, y);
     } else {
         direct::forward(isa, p, x, w, y, e);
     }

@@ -9,6 +9,9 @@ use crate::tasks::{for_chunks, for_tasks};
 /// Weights of a group up to which threads share images, with sums of their own that are added up at the end.
 const FEW: usize = 1 << 16;
 
+/// Positions of all images up to which threads share channels nevertheless.
+const SHORT: usize = 128;
+
 /// Rows and columns of sums that are turned together.
 const SQUARE: usize = 16;
 
@@ -22,10 +25,12 @@ pub(super) fn weight_grad<T: Real>(p: &Problem, input: &[T], grad: &[T], weight_
         return weight_grad.fill(T::ZERO);
     }
     // Tasks take some channels, and some of the blocks of positions of all images.
-    let few = p.o * patch <= FEW;
+    // Of few positions, sums of parts would be as long to add up as to make.
+    let short = p.n * positions <= SHORT && p.c * p.groups >= TASKS && p.o >= 64;
+    let few = p.o * patch <= FEW && !short;
     let channels = if few { p.c } else { (256 / kernel).clamp(1, p.c.div_ceil(TASKS)) };
     let cuts = p.c.div_ceil(channels);
-    let blocks = Blocks::new(p, channels * kernel);
+    let blocks = Blocks::new(p, channels * kernel, short);
     let parts = if few { TASKS.div_ceil(p.groups).min(blocks.count()) } else { 1 };
     let together = blocks.count().div_ceil(parts);
     let parts = blocks.count().div_ceil(together);

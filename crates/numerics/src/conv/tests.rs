@@ -5,6 +5,8 @@ use proptest::prelude::*;
 mod channels;
 mod narrow;
 mod pairs;
+mod scattered;
+mod slices;
 
 /// Calls `f` with the positions of input, weight and output of every multiplication.
 fn products(x: [usize; 5], w: [usize; 5], p: &ConvParams, mut f: impl FnMut(usize, usize, usize)) -> usize {

@@ -41,11 +41,12 @@ struct Block<'a> {
 }
 
 impl Blocks {
-    /// For patches of which `rows` elements are unrolled at once.
-    pub(super) fn new(p: &Problem, rows: usize) -> Blocks {
+    /// For patches of which `rows` elements are unrolled at once; as many blocks as threads share, unless they share something else
+    /// (`whole`).
+    pub(super) fn new(p: &Problem, rows: usize, whole: bool) -> Blocks {
         let positions = p.outputs();
         let most = (BLOCK / rows.max(1)).clamp(64, 1 << 14);
-        let shared = (p.n * p.groups).div_ceil(SHARES).clamp(1, p.n.max(1));
+        let shared = if whole { p.n } else { (p.n * p.groups).div_ceil(SHARES) }.clamp(1, p.n.max(1));
         let together = if positions < FEW { (most.max(FEW) / positions).clamp(1, shared) } else { 1 };
         let block = most.min(positions);
         let block = if together > 1 { positions } else { block };
@@ -151,7 +152,7 @@ fn for_tasks(count: usize, work: usize, task: impl Fn(usize, bool) + Sync) {
 /// The convolution of a problem that is not empty.
 pub(super) fn forward<T: Real>(p: &Problem, input: &[T], weight: &[T], output: &mut [T]) {
     let patch = p.patch(p.c);
-    let blocks = Blocks::new(p, patch);
+    let blocks = Blocks::new(p, patch, false);
     let positions = p.outputs();
     let out = Out::new(output);
     let task = |t: usize, parallel: bool| {
@@ -185,7 +186,7 @@ pub(super) fn forward<T: Real>(p: &Problem, input: &[T], weight: &[T], output: &
 /// The gradient for the input, which is zero, of a problem that is not empty.
 pub(super) fn input_grad<T: Real>(p: &Problem, grad: &[T], weight: &[T], input_grad: &mut [T]) {
     let (patch, inputs, kernel) = (p.patch(p.c), p.geometry.inputs(), p.patch(1));
-    let blocks = Blocks::new(p, patch);
+    let blocks = Blocks::new(p, patch, false);
     let spans = blocks.count() / blocks.cuts;
     // Tasks take images, or some channels of them where they are few: at least 16 of them, if each has rows enough.
     let some = p.c.div_ceil(16usize.div_ceil(spans * p.groups)).max(64usize.div_ceil(kernel)).min(p.c);

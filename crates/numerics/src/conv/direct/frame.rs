@@ -9,7 +9,8 @@ use crate::simd::{Simd, dispatch, prefetch};
 use std::ops::{Deref, Range};
 
 /// Outputs whose windows are framed together: whole images, or rows of one slice of one image, or
-/// columns of one row. In each case they follow one another in the output.
+/// columns of one row, which follow one another in the output. Or the same slice of several images
+/// ([`Blocks::of_slices`]), which follow one another in each image alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub images: Range<usize>,
@@ -51,6 +52,11 @@ impl Blocks {
             [1, 1, even(width, wanted)]
         };
         Blocks { images, output, size }
+    }
+
+    /// As [`Blocks::new`], but small slices of several images are taken together.
+    pub fn of_slices(images: usize, output: [usize; 3], wanted: usize) -> Blocks {
+        Blocks { output, ..Blocks::new(images, [1, output[1], output[2]], wanted) }
     }
 
     /// Whole rows of one image, about as many.

@@ -212,7 +212,7 @@ impl Job<'_> {
         let vectors = self.rows.div_ceil(isa.lanes());
         // Few vectors are shared evenly by halves of the outputs.
         let half = (self.images * g.outputs()).div_ceil(2).clamp(64, POSITIONS);
-        let blocks = Blocks::new(self.images, g.output, if self.groups * vectors < 6 { half } else { POSITIONS });
+        let blocks = Blocks::of_slices(self.images, g.output, if self.groups * vectors < 6 { half } else { POSITIONS });
         let frame = Frame::new(g, &blocks, self.channels);
         let (frames, weights) = (self.groups * blocks.count() * frame.len(), self.rows * depth);
         let many = weights > if self.images * g.outputs() <= POSITIONS { MANY_FOR_ONE } else { MANY };

@@ -213,7 +213,7 @@ impl Job<'_> {
     pub(super) fn by_pixels(&self, isa: Isa, parallel: bool) {
         let columns = self.images * self.geometry.outputs();
         // At least 8 tasks where the work allows: blocks, and parts of the output channels.
-        let blocks = Blocks::new(self.images, self.geometry.output, columns.div_ceil(8).clamp(64, POSITIONS));
+        let blocks = Blocks::of_slices(self.images, self.geometry.output, columns.div_ceil(8).clamp(64, POSITIONS));
         if !self.by_panels(isa, blocks.count() == 1, parallel) {
             self.by_blocks(isa, &blocks, parallel);
         }
@@ -320,7 +320,13 @@ impl Job<'_> {
                 let sums = sums.add(from - rows.start);
                 turn(isa, count, channels.len(), sums, row, turned.as_mut_ptr(), step);
             }
-            self.write(isa, group, channels, first, count, &turned, step);
+            // Slices of several images are not neighbours.
+            let (parts, apart) = if self.geometry.output[0] > 1 { (block.images.len(), positions) } else { (1, 0) };
+            let count = count / parts;
+            for i in 0..parts {
+                let turned = &turned[i * count..];
+                self.write(isa, group, channels.clone(), first + i * apart, count, turned, step);
+            }
         }
     }
 }
