@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Result, Scalar,
-    kernel::{Access, Arg, InstKind, Kernel, Level, Source, Val, collapse},
+    kernel::{Access, Arg, InstKind, Kernel, Level, Source, Val, along_memory, collapse},
 };
 use gradus_numerics::{
     scratch::{self, Scratch},
@@ -94,7 +94,8 @@ impl Fetched {
 impl Straight {
     /// The parts of a verified kernel, if operands lie across it.
     pub fn of(kernel: &Kernel) -> Option<Straight> {
-        let mut k = collapse(kernel);
+        // What lies along another map axis needs no fetching: the program goes along that one.
+        let mut k = along_memory(collapse(kernel));
         let (turns, fetches) = (suits(&k), reduces(&k));
         if !turns && !fetches {
             return None;

@@ -12,7 +12,7 @@ fn padded(stride: [usize; 3]) -> ConvParams {
 #[test]
 fn slices_of_several_images() {
     let cases = [
-        // 20 outputs of a slice are taken together with others', 32 at most, and 42 are not.
+        // 20 outputs of a slice are taken together with others', and 42 are not.
         ([5, 8, 3, 4, 5], [17, 8, 3, 3, 3], padded([1; 3])),
         ([7, 8, 2, 4, 8], [16, 8, 2, 3, 3], padded([1; 3])),
         ([5, 8, 3, 6, 7], [16, 8, 3, 3, 3], padded([1; 3])),
