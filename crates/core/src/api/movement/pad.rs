@@ -2,11 +2,12 @@
 
 use crate::{
     Error, Result, Scalar, Shape, Tensor,
+    api::layout,
     op::{HostOp, Op},
 };
 use gradus_numerics::border::{Axis, Border, Edge};
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::{panic::Location, sync::Arc};
 
 /// What [`Tensor::pad`] puts around a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,10 +49,21 @@ impl Tensor {
                 return Err(Error::value("pad", why).operand(self));
             }
         }
+        let beneath = layout::beneath(&[self.resolve()], Location::caller(), |under, order| {
+            let mut there = pairs.clone();
+            order.iter().zip(&pairs).for_each(|(&to, &p)| there[to] = p);
+            under[0].padded(&there, mode)
+        });
+        beneath.unwrap_or_else(|| self.padded(&pairs, mode))
+    }
+
+    /// So many before and after each axis.
+    #[track_caller]
+    fn padded(&self, pairs: &[(i64, i64)], mode: PadMode) -> Result<Tensor> {
         match mode {
-            PadMode::Constant(value) => self.pad_constant(&pairs, Scalar::F(value)),
+            PadMode::Constant(value) => self.pad_constant(pairs, Scalar::F(value)),
             PadMode::Reflect | PadMode::Replicate | PadMode::Circular => {
-                if let Some(out) = self.bordered(&pairs, mode)? {
+                if let Some(out) = self.bordered(pairs, mode)? {
                     return Ok(out);
                 }
                 let mut out = self.resolve();

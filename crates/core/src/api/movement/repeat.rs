@@ -1,7 +1,9 @@
 //! Elements more than once, or further along.
 
-use crate::api::axis;
+use crate::api::{axis, layout};
 use crate::{Axes, DType, Error, ErrorKind, Result, Shape, Tensor};
+
+use std::panic::Location;
 
 impl Tensor {
     /// Elements shifted along axes; what falls off one end comes back at the other.
@@ -44,7 +46,11 @@ impl Tensor {
         if k == 0 {
             return Ok(self.resolve());
         }
-        Tensor::cat(&[&self.sliced(a, n - k, 1, k), &self.sliced(a, 0, 1, n - k)], a as i64)
+        let rolled =
+            |x: &Tensor, a: usize| Tensor::cat(&[&x.sliced(a, n - k, 1, k), &x.sliced(a, 0, 1, n - k)], a as i64);
+        let beneath =
+            layout::beneath(&[self.resolve()], Location::caller(), |under, order| rolled(&under[0], order[a]));
+        beneath.unwrap_or_else(|| rolled(self, a))
     }
 
     /// The whole tensor `repeats` times along each axis; more repeats than axes add axes in front.

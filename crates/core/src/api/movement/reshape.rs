@@ -1,8 +1,9 @@
 //! Moving elements without arithmetic: shapes, axes, slices, padding, joining.
 
-use crate::api::{axes, axis, broadcast_all, same_device};
+use crate::api::{axes, axis, broadcast_all, layout, same_device};
 use crate::{Axes, DType, Error, ErrorKind, Result, Shape, Tensor, op::Composite, op::Op, view::ViewOp};
 use smallvec::SmallVec;
+use std::panic::Location;
 
 impl Tensor {
     /// A reshape whose element count was checked.
@@ -328,15 +329,15 @@ impl Tensor {
             };
         }
         let parts: Vec<Tensor> = solid.iter().map(|t| t.to_dtype(dtype)).collect();
-        match parts.len() {
-            0 => Ok(first.to_dtype(dtype)),
-            1 => Ok(parts[0].clone()),
-            _ => Ok(lead.make(
-                Op::Cat { axis: a },
-                &parts.iter().collect::<Vec<_>>(),
-                lead.shape().with(a, total),
-                dtype,
-            )),
+        let joined = |parts: &[Tensor], a: usize| {
+            let shape = parts[0].shape().with(a, total);
+            lead.make(Op::Cat { axis: a }, &parts.iter().collect::<Vec<_>>(), shape, dtype)
+        };
+        match &parts[..] {
+            [] => Ok(first.to_dtype(dtype)),
+            [one] => Ok(one.clone()),
+            parts => layout::beneath(parts, Location::caller(), |under, order| Ok(joined(under, order[a])))
+                .unwrap_or_else(|| Ok(joined(parts, a))),
         }
     }
 

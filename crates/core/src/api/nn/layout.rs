@@ -188,6 +188,22 @@ fn across(op: &Op, inputs: &[&Tensor], dtype: DType, at: &'static Location<'stat
     Some(ordered_by(&made, order, at))
 }
 
+/// An operation that takes axes one by one, as joining or padding does, over tensors that all lie across in one and the same way: it is
+/// made of what lies under them, where axis `a` is `order[a]`, and viewed as they are.
+pub(crate) fn beneath(
+    inputs: &[Tensor],
+    at: &'static Location<'static>,
+    make: impl FnOnce(&[Tensor], &[usize]) -> Result<Tensor>,
+) -> Option<Result<Tensor>> {
+    let order = lies_across(inputs.first()?)?;
+    if !inputs.iter().all(|t| lies_across(t) == Some(order)) {
+        return None;
+    }
+    let back = back(order);
+    let lower: Vec<Tensor> = inputs.iter().map(|t| ordered_by(t, &back, at)).collect();
+    Some(make(&lower, order).map(|made| ordered_by(&made, order, at)))
+}
+
 /// What lies under a tensor that lies across, without a gradient to come, and the order of its axes: functions of single elements
 /// that are made of others are made of that, and viewed in that order.
 pub(super) fn under_across(t: &Tensor, at: &'static Location<'static>) -> Option<(Tensor, SmallVec<[usize; 6]>)> {

@@ -323,9 +323,8 @@ fn avg_pool(op: &str, d: usize, x: &Tensor, kernel: &Sizes, o: &AvgPoolOptions) 
         let means = mean_of_bins(&joined(x, d), &bins, divisor);
         return Ok(means.reshape_to(&with_lead(x, d, ws.iter().map(|w| w.out))));
     }
-    let all = windows(&joined(x, d), &ws)?;
     let last: Vec<i64> = (-(d as i64)..0).collect();
-    let sum = all.sum_dim(last, false)?;
+    let sum = if single { x.sum_dim(last, true)? } else { windows(&joined(x, d), &ws)?.sum_dim(last, false)? };
     // How many elements the windows of an axis count: one number, or one a window.
     let same = |w: &Window| {
         if o.count_include_pad { w.span() <= w.n + 2 * w.padding } else { !w.overhangs() }

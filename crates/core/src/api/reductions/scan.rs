@@ -1,15 +1,22 @@
 //! Running sums, products and extrema along an axis.
 
-use crate::api::axis;
+use crate::api::{axis, layout};
 use crate::{
     DType, Result, Tensor,
     op::{HostOp, Op, ScanOp},
 };
 
+use std::panic::Location;
+
 impl Tensor {
     #[track_caller]
     fn scan(&self, op: ScanOp, axis: usize, dtype: DType) -> Tensor {
-        self.make(Op::Host(HostOp::Scan { op, axis }), &[self], self.shape().clone(), dtype)
+        let made =
+            |x: &Tensor, axis: usize| x.make(Op::Host(HostOp::Scan { op, axis }), &[x], x.shape().clone(), dtype);
+        let beneath = layout::beneath(std::slice::from_ref(self), Location::caller(), |under, order| {
+            Ok(made(&under[0], order[axis]))
+        });
+        beneath.and_then(Result::ok).unwrap_or_else(|| made(self, axis))
     }
 
     /// Integers and bools run as i64, 16-bit floats inside `autocast` as f32.

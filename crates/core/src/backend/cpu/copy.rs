@@ -52,8 +52,12 @@ impl Transposition {
         (from, src): (usize, &Access),
         (to, dst): (usize, &Access),
     ) -> Option<Transposition> {
-        let along = |s: &[isize], least: usize| (0..map.len()).find(|&d| s[d] == 1 && map[d] >= least);
-        let (r, c) = (along(&src.strides, 8)?, along(&dst.strides, 4)?);
+        let along = |s: &[isize], step: isize, least: usize| (0..map.len()).find(|&d| s[d] == step && map[d] >= least);
+        // What goes backwards along memory is read forwards and written backwards.
+        let backwards = || along(&src.strides, -1, 8).map(|r| (r, -1));
+        let (r, way) = along(&src.strides, 1, 8).map(|r| (r, 1)).or_else(backwards)?;
+        let c = along(&dst.strides, 1, 4)?;
+        let behind = if way < 0 { map[r] as isize - 1 } else { 0 };
         // The same element all along the target's axis is filled in, not turned.
         if r == c || src.strides[c] == 0 {
             return None;
@@ -62,11 +66,11 @@ impl Transposition {
         let outer = (0..map.len()).filter(|&d| d != r && d != c && (src.strides[d], dst.strides[d]) != (0, 0));
         Some(Transposition {
             size,
-            rows: (map[r], dst.strides[r]),
+            rows: (map[r], way * dst.strides[r]),
             cols: (map[c], src.strides[c]),
             outer: outer.map(|d| (map[d], src.strides[d], dst.strides[d])).collect(),
-            source: (from, src.offset),
-            target: (to, dst.offset),
+            source: (from, src.offset - behind),
+            target: (to, dst.offset + behind * dst.strides[r]),
             stream: STREAM,
         })
     }
