@@ -1,6 +1,6 @@
 //! Functions of tensors that lie across, in steps, or beside repeated ones: as of the same numbers in order.
 
-use gradus_core::{DType, Tensor, manual_seed};
+use gradus_core::{AvgPoolOptions, DType, PadMode, Tensor, manual_seed};
 
 /// Tensors of this shape that lie in different ways, and a copy of each in order.
 fn laid(shape: [usize; 3], dtype: DType) -> Vec<(&'static str, Tensor, Tensor)> {
@@ -94,5 +94,57 @@ fn results_lie_as_what_they_are_made_of() {
             same(&what("gradient of silu"), &got, &want, 1e-5);
             assert_eq!(x.dims(), [a, b, c]);
         }
+    }
+}
+
+#[test]
+fn joined_padded_and_scanned_as_they_lie() {
+    manual_seed(7);
+    for shape in SHAPES {
+        for (name, x, copy) in laid(shape, DType::F32) {
+            for dim in 0..3 {
+                let what = |f: &str| format!("{f} over {dim} of {shape:?} {name}");
+                let both = |f: &dyn Fn(&Tensor) -> gradus_core::Result<Tensor>| (f(&x).unwrap(), f(&copy).unwrap());
+                let (got, want) = both(&|t| Tensor::cat(&[t, &t.exp(), t], dim));
+                same(&what("cat"), &got, &want, 1e-6);
+                let (got, want) = both(&|t| t.roll(2, dim));
+                same(&what("roll"), &got, &want, 0.0);
+                let (got, want) = both(&|t| t.cumsum(dim));
+                same(&what("cumsum"), &got, &want, 1e-3);
+                let (got, want) = both(&|t| t.cummax(dim).map(|m| m.1));
+                same(&what("cummax"), &got, &want, 0.0);
+                let (got, want) = both(&|t| Ok(t.flip([dim])?.contiguous()));
+                same(&what("flip"), &got, &want, 0.0);
+                assert_eq!(got.to_vec::<f32>().unwrap(), want.to_vec::<f32>().unwrap(), "{}", what("flip"));
+            }
+            for mode in [PadMode::Constant(0.0), PadMode::Constant(2.5), PadMode::Replicate] {
+                let pad = |t: &Tensor| t.pad(&[1, 0, 3, 1, 0, 2], mode).unwrap();
+                same(&format!("{mode:?} around {shape:?} {name}"), &pad(&x), &pad(&copy), 0.0);
+            }
+            let crop = |t: &Tensor| t.pad(&[-1, 2, 1, -1], PadMode::Constant(0.0)).unwrap();
+            same(&format!("cut {shape:?} {name}"), &crop(&x), &crop(&copy), 0.0);
+            // Gradients find their way through.
+            let (v, w) = (Tensor::var("v", &x), Tensor::var("w", &copy));
+            let weighed = |t: &Tensor| {
+                let y = Tensor::cat(&[t, &t.cumsum(1).unwrap()], 2).unwrap().roll(1, 0).unwrap();
+                let y = y.pad(&[1, 1], PadMode::Constant(0.0)).unwrap();
+                (&y * Tensor::linspace(-1.0, 1.0, y.dims()[2], DType::F32)).sum()
+            };
+            let (got, want) = (weighed(&v).backward().unwrap(), weighed(&w).backward().unwrap());
+            same(&format!("gradient of {shape:?} {name}"), &got.wrt(&v).unwrap(), &want.wrt(&w).unwrap(), 1e-3);
+        }
+    }
+}
+
+#[test]
+fn means_of_whole_images_with_their_channels_last() {
+    manual_seed(8);
+    for shape in [[3, 7, 7, 40], [2, 3, 5, 9], [1, 1, 1, 8]] {
+        let x = Tensor::randn(shape).permute([0, 3, 1, 2]).unwrap();
+        let copy = Tensor::from_vec(x.to_vec::<f32>().unwrap(), x.dims()).unwrap();
+        let sizes = [shape[1], shape[2]];
+        let mean = |t: &Tensor| t.avg_pool2d(sizes, AvgPoolOptions::default()).unwrap();
+        same(&format!("mean of {shape:?}"), &mean(&x), &mean(&copy), 1e-6);
+        assert_eq!(mean(&x).dims(), [shape[0], shape[3], 1, 1]);
     }
 }

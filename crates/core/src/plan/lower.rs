@@ -48,7 +48,7 @@ pub fn lower(graph: &Linear) -> Lowered {
     for (i, n) in graph.nodes.iter().enumerate() {
         if n.wanted && n.value.is_none() {
             let e = l.edges[i].clone();
-            let e = l.buffer(e, false, i);
+            let e = l.permuted_root(&e, i).unwrap_or_else(|| l.buffer(e, false, i));
             roots.push((i, e));
         }
     }
@@ -77,8 +77,8 @@ fn turned(graph: &Linear, uses: &[usize]) -> Vec<bool> {
     graph.nodes.iter().enumerate().map(|(i, n)| product(n) && reads[i] == uses[i] && uses[i] > 0).collect()
 }
 
-struct Lower {
-    items: Vec<Item>,
+pub(super) struct Lower {
+    pub(super) items: Vec<Item>,
     edges: Vec<Edge>,
     /// Items by what they are: equal ones become one.
     known: HashMap<u64, SmallVec<[usize; 2]>>,
@@ -104,7 +104,14 @@ impl Lower {
     }
 
     /// An item whose elements are not in its node's order.
-    fn moved_item(&mut self, kind: Kind, inputs: SmallVec<[Edge; 2]>, shape: Shape, dtype: DType, node: usize) -> Edge {
+    pub(super) fn moved_item(
+        &mut self,
+        kind: Kind,
+        inputs: SmallVec<[Edge; 2]>,
+        shape: Shape,
+        dtype: DType,
+        node: usize,
+    ) -> Edge {
         let before = self.items.len();
         let edge = self.item(kind, inputs, shape, dtype, node, None);
         // One that was there before stands for its own node.
@@ -316,6 +323,22 @@ impl Lower {
         if fits { e } else { self.copy(e, i) }
     }
 
+    /// A padded result whose axes are exchanged last: what is copied is what lies under that, in its own order.
+    fn permuted_root(&mut self, e: &Edge, i: usize) -> Option<Edge> {
+        let Some(ViewOp::Permute(p)) = e.ops.last().filter(|_| !e.view.bounds.is_empty()) else { return None };
+        let mut back: SmallVec<[usize; 6]> = p.iter().map(|_| 0).collect();
+        p.iter().enumerate().for_each(|(to, &from)| back[from] = to);
+        let back = ViewOp::Permute(back);
+        let mut under = Edge { view: e.view.apply(&back)?, ..e.clone() };
+        under.ops.push(back);
+        let copied = self.copy(under, i);
+        Some(Edge {
+            view: copied.view.apply(&ViewOp::Permute(p.clone()))?,
+            ops: [ViewOp::Permute(p.clone())].into_iter().collect(),
+            ..copied
+        })
+    }
+
     /// Whether rows of a table are looked up where they lie: the routine for them would have all of it copied first, more than there
     /// is to look up.
     fn is_few_of(&self, table: &Edge, rows: &Shape) -> bool {
@@ -330,72 +353,5 @@ impl Lower {
         let v = &e.view;
         let last = v.shape.rank().checked_sub(1).is_none_or(|r| v.strides[r] == 1 || v.shape[r] <= 1);
         if last && v.strides.iter().all(|&s| s >= 0) { e } else { self.copy(e, i) }
-    }
-
-    /// Moves the views of an edge before a pointwise item that nobody else reads, so that both fuse with the reader.
-    fn push(&mut self, e: Edge, depth: usize) -> Edge {
-        let base = &self.items[e.base];
-        let grows = e.view.shape.numel() > base.shape.numel();
-        let movable = base.kind.is_pointwise()
-            && !e.ops.is_empty()
-            && !e.is_identity(&self.items)
-            && (e.sole && (!grows || self.is_small(e.base)) || self.is_uniform(e.base, 0) || self.is_free(e.base, 0))
-            && !e.ops.iter().any(|o| matches!(o, ViewOp::Pad(_)))
-            && depth < 32;
-        if !movable {
-            return e;
-        }
-        let mut inputs: SmallVec<[Edge; 2]> = SmallVec::new();
-        for input in &base.inputs {
-            let mut view = input.view.clone();
-            let mut ops = input.ops.clone();
-            for op in &e.ops {
-                match view.apply(op) {
-                    Some(v) => view = v,
-                    None => return e,
-                }
-                ops.push(op.clone());
-            }
-            inputs.push(Edge { base: input.base, view, ops, sole: input.sole });
-        }
-        let (kind, dtype, node) = (base.kind.clone(), base.dtype, base.node);
-        let inputs = inputs.into_iter().map(|i| self.push(i, depth + 1)).collect();
-        let edge = self.moved_item(kind, inputs, e.view.shape, dtype, node);
-        Edge { sole: true, ..edge }
-    }
-
-    /// A conversion of a few stored numbers, such as a bias: converted wherever it is read, it needs no step of its own.
-    fn is_small(&self, base: usize) -> bool {
-        let item = &self.items[base];
-        matches!(item.kind, Kind::Cast)
-            && matches!(self.items[item.inputs[0].base].kind, Kind::Leaf(_))
-            && item.shape.numel() <= 1 << 14
-    }
-
-    /// A little arithmetic on positions, such as a causal mask: cheaper to compute again than to load.
-    fn is_free(&self, base: usize, depth: usize) -> bool {
-        let item = &self.items[base];
-        match item.kind {
-            Kind::Scalar(_) | Kind::Iota => true,
-            Kind::Ewise(row) => {
-                row.kind != ewise::Kind::Float
-                    && depth < 4
-                    && item.inputs.iter().all(|i| self.is_free(i.base, depth + 1))
-            }
-            _ => false,
-        }
-    }
-
-    /// One number that depends on scalars and stored numbers alone: cheaper to compute again than to store.
-    fn is_uniform(&self, base: usize, depth: usize) -> bool {
-        let item = &self.items[base];
-        item.shape.numel() == 1
-            && match item.kind {
-                Kind::Scalar(_) | Kind::Leaf(_) => true,
-                Kind::Ewise(_) | Kind::Cast => {
-                    depth < 4 && item.inputs.iter().all(|i| self.is_uniform(i.base, depth + 1))
-                }
-                _ => false,
-            }
     }
 }

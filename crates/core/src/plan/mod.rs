@@ -28,6 +28,7 @@ mod items;
 mod linear;
 mod lower;
 mod memory;
+mod moved;
 mod pooling;
 mod profile;
 mod recompute;
