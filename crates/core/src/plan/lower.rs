@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     DType, Shape,
-    op::{HostOp, Op, ewise},
+    op::{HostOp, Op},
     view::{View, ViewOp},
 };
 use smallvec::SmallVec;
