@@ -11,10 +11,12 @@ pub struct Chip {
     pub first: usize,
     /// Bytes of a core's second cache; 512 KiB where it does not say.
     pub second: usize,
+    /// Bytes of the last cache, which cores share, where it says so.
+    pub third: Option<usize>,
 }
 
 /// Where nothing is known.
-const UNKNOWN: Chip = Chip { intel: false, first: 32 << 10, second: 512 << 10 };
+const UNKNOWN: Chip = Chip { intel: false, first: 32 << 10, second: 512 << 10, third: None };
 
 /// The processor this runs on.
 pub fn chip() -> Chip {
@@ -47,6 +49,7 @@ fn detect() -> Chip {
         match (level, kind) {
             (1, 1 | 3) => chip.first = bytes,
             (2, 1 | 3) => chip.second = bytes,
+            (3, 1 | 3) => chip.third = Some(bytes),
             _ => {}
         }
     }
@@ -67,5 +70,6 @@ mod tests {
         let chip = chip();
         assert!((8 << 10..=1 << 20).contains(&chip.first), "{chip:?}");
         assert!(chip.second >= chip.first && chip.second <= 64 << 20, "{chip:?}");
+        assert!(chip.third.is_none_or(|third| third >= chip.second && third <= 4 << 30), "{chip:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod columns;
 mod extremum;
+mod long;
 mod rows;
 
 use crate::element::Num;
@@ -33,11 +34,18 @@ fn for_runs<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], some: impl Fn(&[
     }
 }
 
-/// The same, block by block.
-fn for_blocks<T: Sync, U: Send>(l: Lanes, x: &[T], out: &mut [U], block: impl Fn(&[T], &mut [U]) + Sync) {
+/// The same, block by block, with what is made once for a run of them.
+fn for_blocks<T: Sync, U: Send, W>(
+    l: Lanes,
+    x: &[T],
+    out: &mut [U],
+    with: impl Fn() -> W + Sync,
+    block: impl Fn(&[T], &mut [U], &mut W) + Sync,
+) {
     let size = l.n * l.inner;
     for_runs(l, x, out, |x, out| {
-        x.chunks_exact(size).zip(out.chunks_exact_mut(size)).for_each(|(x, out)| block(x, out));
+        let mut with = with();
+        x.chunks_exact(size).zip(out.chunks_exact_mut(size)).for_each(|(x, out)| block(x, out, &mut with));
     });
 }
 
@@ -58,6 +66,12 @@ trait Carry: Sync {
     fn result(acc: Self::A) -> Self::E;
     /// Whether a step takes less than to turn its row into a lane of vectors, one element at a time.
     fn cheap(&self) -> bool;
+    /// Whether what is carried through some elements can be joined to what was carried before them.
+    fn joins(&self) -> bool {
+        false
+    }
+    /// Both together.
+    fn join(&self, before: Self::A, here: Self::A) -> Self::A;
     /// Whether [`Carry::idle`] is worth asking.
     const LASTING: bool = false;
     /// Whether none of these elements changes what is carried, and so all results are alike.
@@ -73,8 +87,19 @@ trait Carry: Sync {
     }
 }
 
+/// What a scan does a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Adds: parts of a row can be added up apart.
+    Sum,
+    /// Multiplies: parts by themselves may be too large where the row is not.
+    Product,
+    /// Takes long.
+    Costly,
+}
+
 /// Elements of a type carried in its accumulator type.
-struct Widened<T: Num, F>(T::Acc, F, bool);
+struct Widened<T: Num, F>(T::Acc, F, Step);
 
 impl<T: Num, F: Fn(T::Acc, T::Acc) -> T::Acc + Sync> Carry for Widened<T, F> {
     type E = T;
@@ -92,12 +117,19 @@ impl<T: Num, F: Fn(T::Acc, T::Acc) -> T::Acc + Sync> Carry for Widened<T, F> {
         T::narrow(acc)
     }
     fn cheap(&self) -> bool {
-        self.2
+        self.2 != Step::Costly
+    }
+    fn joins(&self) -> bool {
+        self.2 == Step::Sum
+    }
+    #[inline(always)]
+    fn join(&self, before: Self::A, here: Self::A) -> Self::A {
+        self.1(before, here)
     }
 }
 
 /// Elements that are carried as they are.
-struct Same<A, F>(A, F, bool);
+struct Same<A, F>(A, F, Step);
 
 impl<A: Num, F: Fn(A, A) -> A + Sync> Carry for Same<A, F> {
     type E = A;
@@ -115,41 +147,76 @@ impl<A: Num, F: Fn(A, A) -> A + Sync> Carry for Same<A, F> {
         acc
     }
     fn cheap(&self) -> bool {
-        self.2
+        self.2 != Step::Costly
+    }
+    fn joins(&self) -> bool {
+        self.2 == Step::Sum
+    }
+    #[inline(always)]
+    fn join(&self, before: Self::A, here: Self::A) -> Self::A {
+        self.1(before, here)
     }
 }
 
-/// `out[i] = step(out[i - 1], x[i])` along the axis, carried in the accumulator type; whether a step is cheap is for
-/// [`Carry::cheap`].
+/// `out[i] = step(out[i - 1], x[i])` along the axis, carried in the accumulator type.
 fn scan<T: Num>(
     l: Lanes,
     x: &[T],
     out: &mut [T],
     start: T::Acc,
     step: impl Fn(T::Acc, T::Acc) -> T::Acc + Sync,
-    cheap: bool,
+    kind: Step,
 ) {
-    carried(l, x, out, &Widened::<T, _>(start, &step, cheap), &Same(start, &step, cheap));
+    carried(l, x, out, &Widened::<T, _>(start, &step, kind), &Same(start, &step, kind));
 }
 
 /// The same, carried as `each` says, or as `wide` says where elements are widened in blocks.
 fn carried<T: Num>(l: Lanes, x: &[T], out: &mut [T], each: &impl Carry<E = T>, wide: &impl Carry<E = T::Acc>) {
+    // Along an axis of one element all lanes are rows.
+    let l = if l.n == 1 { Lanes::rows(l.count(), 1) } else { l };
     if l.inner == 1 {
+        if long::suits(each, l) {
+            return if T::IN_BLOCKS { long::rows_in_blocks(wide, l.n, x, out) } else { long::rows(each, l.n, x, out) };
+        }
         return for_runs(l, x, out, |x, out| {
             if T::IN_BLOCKS { rows::rows_in_blocks(wide, l.n, x, out) } else { rows::rows(each, l.n, x, out) }
         });
     }
-    let some = |rows: &mut dyn Iterator<Item = (&[T], &mut [T])>, width: usize| {
-        if T::IN_BLOCKS {
-            let mut acc = vec![wide.start(); width];
-            rows.for_each(|(x, out)| columns::columns_in_blocks(wide, width, x, out, &mut acc));
-        } else {
-            let mut acc = vec![each.start(); width];
-            rows.for_each(|(x, out)| columns::columns(each, width, x, out, &mut acc));
+    if T::IN_BLOCKS {
+        let with = |width: usize| (vec![wide.start(); width], vec![]);
+        let by_parts = columns::by_parts(l, x, out, |rows, width| {
+            let (mut acc, mut room) = with(width);
+            rows.for_each(|(x, out)| columns::columns_in_blocks(wide, width, x, out, &mut acc, &mut room));
+        });
+        if !by_parts {
+            for_blocks(
+                l,
+                x,
+                out,
+                || with(l.inner),
+                |x, out, (acc, room)| {
+                    acc.fill(wide.start());
+                    columns::columns_in_blocks(wide, l.inner, x, out, acc, room);
+                },
+            );
         }
-    };
-    if !columns::by_parts(l, x, out, some) {
-        for_blocks(l, x, out, |x, out| some(&mut std::iter::once((x, out)), l.inner));
+        return;
+    }
+    let by_parts = columns::by_parts(l, x, out, |rows, width| {
+        let mut acc = vec![each.start(); width];
+        rows.for_each(|(x, out)| columns::columns(each, width, x, out, &mut acc));
+    });
+    if !by_parts {
+        for_blocks(
+            l,
+            x,
+            out,
+            || vec![each.start(); l.inner],
+            |x, out, acc| {
+                acc.fill(each.start());
+                columns::columns(each, l.inner, x, out, acc);
+            },
+        );
     }
 }
 
@@ -162,12 +229,12 @@ fn carried<T: Num>(l: Lanes, x: &[T], out: &mut [T], each: &impl Carry<E = T>, w
 /// assert_eq!(out, [1.0, 3.0, 3.0, 7.0]);
 /// ```
 pub fn cumsum<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
-    scan(l, x, out, T::Acc::ZERO, T::Acc::add, true);
+    scan(l, x, out, T::Acc::ZERO, T::Acc::add, Step::Sum);
 }
 
 /// Cumulative product, carried as in [`cumsum`].
 pub fn cumprod<T: Num>(l: Lanes, x: &[T], out: &mut [T]) {
-    scan(l, x, out, T::Acc::ONE, T::Acc::mul, true);
+    scan(l, x, out, T::Acc::ONE, T::Acc::mul, Step::Product);
 }
 
 /// The largest so far, or the smallest; NaN takes over and, being compared false, stays.
@@ -198,6 +265,10 @@ impl<E: Num, const LARGEST: bool> Carry for Extreme<E, LARGEST> {
     }
     fn cheap(&self) -> bool {
         true
+    }
+    #[inline(always)]
+    fn join(&self, before: E, here: E) -> E {
+        self.after(before, here)
     }
     #[inline(always)]
     fn idle(&self, acc: E, x: &[E; IDLE]) -> bool {
@@ -275,7 +346,7 @@ impl Float for bf16 {}
 /// assert!((out[1] - 1000.0 - 2f64.ln()).abs() < 1e-12);
 /// ```
 pub fn logcumsumexp<T: Float>(l: Lanes, x: &[T], out: &mut [T]) {
-    scan(l, x, out, T::Acc::LOWEST, T::Acc::log_add_exp, false);
+    scan(l, x, out, T::Acc::LOWEST, T::Acc::log_add_exp, Step::Costly);
 }
 
 #[cfg(test)]

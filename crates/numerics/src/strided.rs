@@ -4,7 +4,7 @@
 mod apart;
 mod rows;
 
-use crate::transpose::Transposition;
+use crate::{simd::prefetch, transpose::Transposition};
 #[cfg(target_arch = "x86_64")]
 use apart::backwards;
 use rows::Padded;
@@ -321,8 +321,41 @@ unsafe fn steps<T: Copy>(source: *const T, step: isize, out: &mut [T]) {
             2 if size_of::<T>() == 1 => every_second_byte(source.cast(), out.as_mut_ptr().cast(), out.len()),
             2 => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.add(2 * i)),
             -1 => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.offset(-(i as isize))),
-            _ => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.offset(i as isize * step)),
+            _ => {
+                let (ahead, last) = Ahead::of(step * size_of::<T>() as isize, out.len());
+                let (first, rest) = out.split_at_mut(last);
+                for (i, x) in first.iter_mut().enumerate() {
+                    let from = source.offset(i as isize * step);
+                    ahead.ask(from);
+                    *x = *from;
+                }
+                let source = source.offset(last as isize * step);
+                rest.iter_mut().enumerate().for_each(|(i, x)| *x = *source.offset(i as isize * step));
+            }
         }
+    }
+}
+
+/// What is asked for while elements or short rows that lie apart are read: the hardware does not look far enough. (Every sixth of
+/// 2.5 million numbers, from memory by two threads of a Zen 5: 1.78 ms as they come, 1.38 asked for 1 KiB ahead, 1.22 4 KiB ahead.)
+#[derive(Clone, Copy)]
+struct Ahead(isize);
+
+impl Ahead {
+    /// How far to look, about, in bytes, and the least and most steps that are.
+    const BYTES: usize = 4096;
+    const STEPS: (usize, usize) = (8, 256);
+
+    /// For this many steps of so many bytes: with the number of steps while there is something to ask for.
+    fn of(step: isize, count: usize) -> (Ahead, usize) {
+        let steps = (Self::BYTES / step.unsigned_abs().max(1)).max(Self::STEPS.0);
+        let pays = steps <= Self::STEPS.1 && count > 2 * steps;
+        if pays { (Ahead(step * steps as isize), count - steps) } else { (Ahead(0), 0) }
+    }
+
+    #[inline(always)]
+    fn ask<T>(self, from: *const T) {
+        prefetch(from.cast::<u8>().wrapping_offset(self.0));
     }
 }
 

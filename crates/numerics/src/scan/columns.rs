@@ -98,16 +98,17 @@ fn row<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], acc: &mut [C::A]) {
     all(c, x, out, acc);
 }
 
-/// The same for elements that are widened in blocks.
+/// The same for elements that are widened in blocks, in this room.
 pub(super) fn columns_in_blocks<T: Num, C: Carry<E = T::Acc>>(
     c: &C,
     inner: usize,
     x: &[T],
     out: &mut [T],
     acc: &mut [C::A],
+    wide: &mut Vec<T::Acc>,
 ) {
     let some = (BLOCK / inner).max(1) * inner;
-    let mut wide = vec![T::Acc::ZERO; 2 * some.min(x.len())];
+    wide.resize(2 * some.min(x.len()), T::Acc::ZERO);
     for (x, out) in x.chunks(some).zip(out.chunks_mut(some)) {
         let (a, b) = wide.split_at_mut(x.len());
         T::widen_block(x, a);

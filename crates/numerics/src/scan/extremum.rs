@@ -47,7 +47,13 @@ pub(super) fn extremum<T: Num>(
     };
     if !by_parts(l, x, indices, some) {
         let block = (BLOCK / l.inner).max(1) * l.inner;
-        for_blocks(l, x, indices, |x, indices| some(&mut x.chunks(block).zip(indices.chunks_mut(block)), l.inner));
+        for_blocks(
+            l,
+            x,
+            indices,
+            || (),
+            |x, indices, ()| some(&mut x.chunks(block).zip(indices.chunks_mut(block)), l.inner),
+        );
     }
 }
 

@@ -154,3 +154,39 @@ fn every_shape_and_type_goes_its_way() {
         every_way(l, &x.iter().map(|&x| (x * 99.0) as u8).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn parts_of_rows_that_go_side_by_side() {
+    let sums = |l: Lanes, seed: u64| {
+        let x = Random(seed).f64s(l.len());
+        let small: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+        let halves: Vec<bf16> = small.iter().map(|&x| bf16::from_f32(x.abs())).collect();
+        let whole: Vec<i64> = x.iter().map(|&x| (x * 1e18) as i64).collect();
+        let (mut a, mut b, mut c) = (vec![0.0; l.len()], vec![0.0; l.len()], vec![bf16::ZERO; l.len()]);
+        let mut d = vec![0; l.len()];
+        cumsum(l, &x, &mut a);
+        cumsum(l, &small, &mut b);
+        cumsum(l, &halves, &mut c);
+        cumsum(l, &whole, &mut d);
+        for row in 0..l.outer {
+            let (mut exact, mut halved, mut wrapped) = (0.0, 0.0, 0i64);
+            for i in row * l.n..(row + 1) * l.n {
+                (exact, halved) = (exact + x[i], halved + f64::from(halves[i].to_f32()));
+                wrapped = wrapped.wrapping_add(whole[i]);
+                assert_eq!(d[i], wrapped, "{l:?} {i}");
+                assert!((a[i] - exact).abs() < 1e-9, "{l:?} {i}: {} for {exact}", a[i]);
+                assert!((f64::from(b[i]) - exact).abs() < 2e-2, "{l:?} {i}: {} for {exact}", b[i]);
+                assert!((f64::from(c[i].to_f32()) / halved - 1.0).abs() < 1e-2, "{l:?} {i}: {} for {halved}", c[i]);
+            }
+        }
+        (bits(&b), a.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+    };
+    for (rows, n) in [(1, 1), (1, 7), (1, 256), (1, 1023), (1, 1024), (2, 1025), (5, 5000), (1, 262_143)] {
+        sums(Lanes::rows(rows, n), 3);
+    }
+    // Lanes across and along an axis of one element.
+    sums(Lanes { outer: 3000, n: 1, inner: 8 }, 4);
+    for (rows, n) in [(1, 4 * 65_536 + 77), (3, 262_144), (4, 70_000)] {
+        same_on_any_threads(|| sums(Lanes::rows(rows, n), 5));
+    }
+}

@@ -1,5 +1,7 @@
 //! Elements that lie in steps, or backwards, in lines so short that a loop each would cost more than what it copies.
 
+use super::Ahead;
+
 /// Rows of so many elements are copied with their length known.
 pub(super) const MOST: usize = 8;
 
@@ -37,7 +39,11 @@ pub(super) unsafe fn short_rows<T: Copy>(
 /// As [`short_rows`].
 unsafe fn known<T: Copy, const W: usize>(source: *const T, (along, step): (isize, isize), out: &mut [T], count: usize) {
     let mut from = source;
-    for row in out.as_chunks_mut::<W>().0.iter_mut().take(count) {
+    let (ahead, last) = Ahead::of(step * size_of::<T>() as isize, count);
+    for (i, row) in out.as_chunks_mut::<W>().0.iter_mut().take(count).enumerate() {
+        if i < last {
+            ahead.ask(from);
+        }
         // SAFETY: the caller's promise.
         *row = std::array::from_fn(|c| unsafe { *from.wrapping_offset(c as isize * along) });
         from = from.wrapping_offset(step);

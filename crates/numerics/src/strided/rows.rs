@@ -1,5 +1,6 @@
 //! Copies of many short rows.
 
+use super::Ahead;
 use crate::copy::copy_line;
 
 /// Evaluates `$body` with `$copy` as a copy of so many bytes from one address to another.
@@ -79,7 +80,13 @@ fn each(
     count: usize,
     copy: impl Fn(*const u8, *mut u8),
 ) {
-    for _ in 0..count {
+    let (ahead, last) = Ahead::of(steps.0, count);
+    for _ in 0..last {
+        ahead.ask(from);
+        copy(from, to);
+        (from, to) = (from.wrapping_offset(steps.0), to.wrapping_offset(steps.1));
+    }
+    for _ in last..count {
         copy(from, to);
         (from, to) = (from.wrapping_offset(steps.0), to.wrapping_offset(steps.1));
     }

@@ -2,7 +2,11 @@
 
 use super::Transposition;
 use super::narrow::square;
+use crate::simd::prefetch_second;
 use std::arch::x86_64::*;
+
+/// How far ahead lines of the source are asked for where the target goes past the caches, in bytes.
+const AHEAD: usize = 1024;
 
 /// The side of a block of elements of this size; zero where there is none.
 pub(super) fn side<T>() -> usize {
@@ -35,6 +39,12 @@ pub(super) unsafe fn blocks<T: Copy>(t: &Transposition, source: *const T, target
             let (rows, columns) = (side.min(t.rows - r), side.min(t.columns - c));
             let edge = Edge { rows, columns, from: t.from, to: t.to };
             let whole = rows == side && columns == side;
+            if stream && r + AHEAD / size_of::<T>() < t.rows {
+                // What is not there takes long to ask for: only lines of these columns.
+                let ahead = from.cast::<u8>().wrapping_add(AHEAD);
+                let step = t.from * size_of::<T>() as isize;
+                (0..columns as isize).for_each(|c| prefetch_second(ahead.wrapping_offset(c * step)));
+            }
             // SAFETY: the caller's promise.
             unsafe {
                 match size_of::<T>() {
