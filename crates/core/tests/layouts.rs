@@ -31,7 +31,8 @@ fn same(what: &str, got: &Tensor, want: &Tensor, tolerance: f64) {
     }
 }
 
-const SHAPES: [[usize; 3]; 6] = [[3, 12, 300], [5, 40, 33], [2, 700, 3], [20, 4, 20], [1, 2, 1436], [2, 9, 5000]];
+const SHAPES: [[usize; 3]; 7] =
+    [[3, 12, 300], [5, 40, 33], [2, 700, 3], [20, 4, 20], [1, 2, 1436], [2, 9, 5000], [1, 3, 100_001]];
 
 #[test]
 fn reductions_of_any_layout() {

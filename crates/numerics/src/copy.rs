@@ -3,6 +3,10 @@
 //! The C library's moves some thousand bytes by one instruction that is slow where the target does not begin with a cache line: of
 //! two matrices of 1003 columns side by side it took 0.118 ms, line by line 0.098.
 
+/// From so many bytes on it is otherwise: that instruction need not read the lines it writes. (Rows of 21 KB, 15 MB in all, by two
+/// threads of a Zen 5: 0.118 ms with vectors, 0.082 so.)
+const LONG: usize = 16 << 10;
+
 /// Copies so many bytes.
 ///
 /// # Safety
@@ -10,7 +14,7 @@
 #[inline]
 pub unsafe fn copy_line(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+    if bytes < LONG && crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
         // SAFETY: the instructions are there, and the caller's promise.
         return unsafe { wide(from, to, bytes) };
     }
@@ -53,10 +57,10 @@ mod tests {
 
     #[test]
     fn all_bytes_and_no_others() {
-        let from: Vec<u8> = (0..1200).map(|i| (i % 251) as u8 + 1).collect();
-        for bytes in (0..200).chain([255, 256, 257, 511, 1000]) {
+        let from: Vec<u8> = (0..LONG + 200).map(|i| (i % 251) as u8 + 1).collect();
+        for bytes in (0..200).chain([255, 256, 257, 511, 1000, LONG - 1, LONG]) {
             for (f, t) in [(0, 0), (3, 0), (0, 5), (7, 61), (64, 64)] {
-                let mut to = vec![0u8; 1200];
+                let mut to = vec![0u8; LONG + 200];
                 // SAFETY: both have as many bytes after these beginnings.
                 unsafe { copy_line(from[f..].as_ptr(), to[t..].as_mut_ptr(), bytes) };
                 assert_eq!(to[t..t + bytes], from[f..f + bytes]);

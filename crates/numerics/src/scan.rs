@@ -70,6 +70,10 @@ trait Carry: Sync {
     fn joins(&self) -> bool {
         false
     }
+    /// Whether a step waits several cycles for the one before it.
+    fn waits(&self) -> bool {
+        true
+    }
     /// Both together.
     fn join(&self, before: Self::A, here: Self::A) -> Self::A;
     /// Whether [`Carry::idle`] is worth asking.
@@ -101,6 +105,11 @@ enum Step {
 /// Elements of a type carried in its accumulator type.
 struct Widened<T: Num, F>(T::Acc, F, Step);
 
+/// Whether numbers of a type are integers: the largest is followed by the least.
+fn wraps<A: Num>() -> bool {
+    A::HIGHEST.add(A::ONE) == A::LOWEST
+}
+
 impl<T: Num, F: Fn(T::Acc, T::Acc) -> T::Acc + Sync> Carry for Widened<T, F> {
     type E = T;
     type A = T::Acc;
@@ -121,6 +130,9 @@ impl<T: Num, F: Fn(T::Acc, T::Acc) -> T::Acc + Sync> Carry for Widened<T, F> {
     }
     fn joins(&self) -> bool {
         self.2 == Step::Sum
+    }
+    fn waits(&self) -> bool {
+        !wraps::<T::Acc>()
     }
     #[inline(always)]
     fn join(&self, before: Self::A, here: Self::A) -> Self::A {
@@ -151,6 +163,9 @@ impl<A: Num, F: Fn(A, A) -> A + Sync> Carry for Same<A, F> {
     }
     fn joins(&self) -> bool {
         self.2 == Step::Sum
+    }
+    fn waits(&self) -> bool {
+        !wraps::<A>()
     }
     #[inline(always)]
     fn join(&self, before: Self::A, here: Self::A) -> Self::A {

@@ -6,7 +6,7 @@ mod rows;
 
 use crate::{simd::prefetch, transpose::Transposition};
 #[cfg(target_arch = "x86_64")]
-use apart::backwards;
+use apart::{backwards, seconds};
 use rows::Padded;
 pub(crate) use rows::copy_picked;
 pub use rows::copy_rows;
@@ -319,6 +319,8 @@ unsafe fn steps<T: Copy>(source: *const T, step: isize, out: &mut [T]) {
     unsafe {
         match step {
             2 if size_of::<T>() == 1 => every_second_byte(source.cast(), out.as_mut_ptr().cast(), out.len()),
+            #[cfg(target_arch = "x86_64")]
+            2 if seconds::run(source, out) => {}
             2 => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.add(2 * i)),
             -1 => out.iter_mut().enumerate().for_each(|(i, x)| *x = *source.offset(-(i as isize))),
             _ => {

@@ -17,9 +17,9 @@ const PART: usize = 128;
 /// Elements of a block of parts.
 const BLOCK: usize = PARTS * PART;
 /// Elements that a task takes where there are several times as many.
-const PIECE: usize = 1 << 16;
+const PIECE: usize = 1 << 14;
 /// Pieces that are gone through before others: they are still in a cache the second time.
-const WAVE: usize = 16;
+const WAVE: usize = 64;
 /// So many rows go side by side themselves.
 const FEW: usize = 4;
 /// Shorter rows are not worth it.
@@ -70,15 +70,28 @@ fn wave<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], before: C::A) -> C::A {
 
 /// What is carried through a piece.
 fn total<C: Carry>(c: &C, x: &[C::E]) -> C::A {
-    let (eights, rest) = x.as_chunks::<PARTS>();
-    let mut acc = [c.start(); PARTS];
-    for eight in eights {
-        for (acc, &x) in acc.iter_mut().zip(eight) {
-            *acc = c.after(*acc, x);
+    #[inline(always)]
+    fn all<C: Carry>(c: &C, x: &[C::E]) -> C::A {
+        let (eights, rest) = x.as_chunks::<PARTS>();
+        let mut acc = [c.start(); PARTS];
+        for eight in eights {
+            for (acc, &x) in acc.iter_mut().zip(eight) {
+                *acc = c.after(*acc, x);
+            }
         }
+        let whole = acc.into_iter().fold(c.start(), |a, b| c.join(a, b));
+        rest.iter().fold(whole, |acc, &x| c.after(acc, x))
     }
-    let whole = acc.into_iter().fold(c.start(), |a, b| c.join(a, b));
-    rest.iter().fold(whole, |acc, &x| c.after(acc, x))
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide<C: Carry>(c: &C, x: &[C::E]) -> C::A {
+            all(c, x)
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(c, x) };
+    }
+    all(c, x)
 }
 
 /// The same for elements that are widened in blocks.
@@ -98,6 +111,9 @@ pub(super) fn rows_in_blocks<T: Num, C: Carry<E = T::Acc>>(c: &C, n: usize, x: &
 
 /// One row, or a piece of it, from what was carried before it on.
 fn stretch<C: Carry>(c: &C, x: &[C::E], out: &mut [C::E], mut acc: C::A) {
+    if !c.waits() {
+        return x.iter().zip(out).for_each(|(&x, out)| (acc, *out) = c.next(acc, x));
+    }
     let mut room = [[c.start(); PART]; PARTS];
     for (x, out) in x.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
         acc = block(c, x, out, acc, &mut room);

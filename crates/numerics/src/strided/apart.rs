@@ -102,3 +102,59 @@ pub(super) mod backwards {
         }
     }
 }
+
+/// Every second element, a vector at a time.
+#[cfg(target_arch = "x86_64")]
+pub(super) mod seconds {
+    use crate::simd::{Isa, prefetch};
+    use std::arch::x86_64::*;
+
+    /// How far ahead of what is read to ask, in bytes.
+    const AHEAD: usize = 2048;
+
+    /// `source`, the second one on, and so on; `false` if there is no instruction for it.
+    ///
+    /// # Safety
+    /// All of them lie in the array.
+    pub unsafe fn run<T: Copy>(source: *const T, out: &mut [T]) -> bool {
+        if !matches!(size_of::<T>(), 2 | 4 | 8) || Isa::detect() != Isa::Avx512 {
+            return false;
+        }
+        let lanes = 64 / size_of::<T>();
+        // What lies behind the last one may be nobody's.
+        let whole = out.len().saturating_sub(1) / lanes;
+        let (first, rest) = out.split_at_mut(whole * lanes);
+        // SAFETY: the instructions are there, and the caller's promise: of as many pairs both elements lie in the array.
+        unsafe {
+            vectors(source.cast(), first.as_mut_ptr().cast(), whole, size_of::<T>());
+            let source = source.add(2 * first.len());
+            rest.iter_mut().enumerate().for_each(|(i, x)| *x = *source.add(2 * i));
+        }
+        true
+    }
+
+    /// # Safety
+    /// Twice as many vectors lie at `from`, there is room for so many at `to`, and the instructions are there.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn vectors(from: *const u8, to: *mut u8, count: usize, size: usize) {
+        // Where each number of a vector comes from, of the two that were read: all places have one of the three widths.
+        let mut places = [0u8; 64];
+        places.chunks_exact_mut(size).enumerate().for_each(|(i, place)| place[0] = 2 * i as u8);
+        // SAFETY: the caller's promise; a request for memory ahead never faults.
+        unsafe {
+            let places = _mm512_loadu_si512(places.as_ptr().cast());
+            for i in 0..count {
+                let at = from.add(128 * i);
+                prefetch(at.wrapping_add(AHEAD));
+                prefetch(at.wrapping_add(AHEAD + 64));
+                let (a, b) = (_mm512_loadu_si512(at.cast()), _mm512_loadu_si512(at.add(64).cast()));
+                let x = match size {
+                    2 => _mm512_permutex2var_epi16(a, places, b),
+                    4 => _mm512_permutex2var_epi32(a, places, b),
+                    _ => _mm512_permutex2var_epi64(a, places, b),
+                };
+                _mm512_storeu_si512(to.add(64 * i).cast(), x);
+            }
+        }
+    }
+}

@@ -7,17 +7,15 @@ use super::{
     program::{Pass, Program, Style},
     reduce::{Parts, combine},
     runs::{At, Block},
+    split::split_unit,
     transfer,
 };
 use crate::{Result, Scalar, op::block::Isa};
 use gradus_numerics::tasks::for_ranges;
-use smallvec::SmallVec;
 use std::{cell::RefCell, sync::OnceLock};
 
 /// Below this much work a kernel stays on the calling thread.
 pub const PARALLEL_WORK: usize = 64 * 1024;
-/// Pieces of a long reduction for each thread: one that comes late leaves some to the others.
-const PIECES: usize = 4;
 
 /// The buffers of a launch, as addresses with the launch's offsets applied.
 #[derive(Clone, Copy)]
@@ -59,7 +57,7 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     if parallel && units < 2 * threads && several {
         // Few outputs, long reductions: the chunks of one are shared out.
         // SAFETY: the caller's promise.
-        return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks) });
+        return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks, None) });
     }
     if !parallel || units == 1 {
         // SAFETY: the caller's promise.
@@ -80,7 +78,7 @@ pub fn try_for_tasks(count: usize, task: impl Fn(usize) -> Result<()> + Sync + S
 }
 
 /// The same for tasks that go through memory which caches may still hold of the last time (`near`), or not.
-fn try_for_ranges(count: usize, near: bool, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
+pub(super) fn try_for_ranges(count: usize, near: bool, task: impl Fn(usize) -> Result<()> + Sync + Send) -> Result<()> {
     let failed = OnceLock::new();
     for_ranges(count, near, |i| {
         if failed.get().is_none()
@@ -127,60 +125,6 @@ unsafe fn run_ranges(
             Ok(())
         })
     })
-}
-
-/// One unit with its chunks on all threads, a pass at a time.
-///
-/// # Safety
-/// As [`run`].
-unsafe fn split_unit(p: &Program, bases: Bases<'_>, params: &[Scalar], u: usize, chunks: usize) -> Result<()> {
-    let (m0, n) = p.points_of(u);
-    let mut reduced: SmallVec<[Parts; 4]> = SmallVec::new();
-    // Neighbours are combined first, so a power of two of them is one part: the thread that has them makes it.
-    let each = 1 << (chunks / (rayon::current_num_threads() * PIECES)).max(1).ilog2();
-    let pieces = chunks.div_ceil(each);
-    for (s, pass) in p.passes.iter().enumerate() {
-        if pass.elems.is_empty() {
-            // Nothing but row values and their stores: no chunks to share out.
-            with_task(p, bases, params, |t| {
-                t.start(m0);
-                p.passes.iter().zip(&reduced).for_each(|(past, r)| t.restore(past, n, r));
-                // SAFETY: the caller's promise.
-                p.passes[..=s].iter().try_for_each(|past| unsafe { t.row_values(past, n, std::ptr::eq(past, pass)) })
-            })?;
-            reduced.push(Parts::default());
-            continue;
-        }
-        let some = |i: usize| {
-            let mut parts = Parts::with_room();
-            with_task(p, bases, params, |t| {
-                t.start(m0);
-                p.passes.iter().zip(&reduced).for_each(|(past, r)| t.restore(past, n, r));
-                let (from, to) = (i * each, chunks.min((i + 1) * each));
-                // SAFETY: the caller's promise. Rows longer than a chunk are never cached, so this pass computes all
-                // elements it needs.
-                unsafe {
-                    for past in &p.passes[..=s] {
-                        t.row_values(past, n, from == 0 && std::ptr::eq(past, pass))?;
-                    }
-                    t.chunks(s, n, from..to, &mut parts)
-                }
-            })?;
-            combine(p, pass, n, &mut parts);
-            parts.keep_first(p, pass, n);
-            Ok(parts)
-        };
-        let all: SmallVec<[OnceLock<Parts>; 32]> = (0..pieces).map(|_| OnceLock::new()).collect();
-        try_for_ranges(pieces, p.near, |i| {
-            let _ = all[i].set(some(i)?);
-            Ok(())
-        })?;
-        let mut parts = Parts::with_room();
-        all.iter().filter_map(OnceLock::get).for_each(|p| parts.append(p));
-        combine(p, pass, n, &mut parts);
-        reduced.push(parts);
-    }
-    Ok(())
 }
 
 #[derive(Default)]
@@ -235,7 +179,7 @@ pub(super) struct Task<'a> {
     pub(super) m: Box<Memory>,
 }
 
-fn with_task<R>(
+pub(super) fn with_task<R>(
     p: &Program,
     bases: Bases<'_>,
     params: &[Scalar],
@@ -341,7 +285,7 @@ impl Task<'_> {
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn row_values(&mut self, pass: &Pass, n: usize, stores: bool) -> Result<()> {
+    pub(super) unsafe fn row_values(&mut self, pass: &Pass, n: usize, stores: bool) -> Result<()> {
         if pass.rows.is_empty() {
             return Ok(());
         }

@@ -34,6 +34,7 @@ mod shape_of;
 mod shares;
 mod short;
 mod sources;
+mod split;
 mod straight;
 mod take;
 mod tiles;
