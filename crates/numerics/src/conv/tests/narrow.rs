@@ -63,7 +63,13 @@ fn f32_input_gradients_with_positions_in_the_lanes() {
 #[test]
 fn f32_weight_gradients_with_positions_in_the_lanes() {
     let deep = ConvParams { padding: [(1, 0), (1, 1), (2, 1)], stride: [1, 1, 2], groups: 2, ..ConvParams::default() };
-    let more = [([2, 6, 5, 9, 21], [8, 3, 3, 3, 3], deep)];
+    let wide = ConvParams { padding: [(0, 0), (3, 3), (3, 3)], ..ConvParams::default() };
+    let more = [
+        ([2, 6, 5, 9, 21], [8, 3, 3, 3, 3], deep),
+        // More sums than are kept at once: several cuts of the channels, the last of which has fewer.
+        ([3, 44, 1, 10, 15], [16, 22, 1, 7, 7], ConvParams { groups: 2, ..wide }),
+        ([11, 25, 1, 9, 14], [7, 25, 1, 7, 7], wide),
+    ];
     for (i, (x, w, p)) in narrow().into_iter().chain(more).enumerate() {
         check_gradient(i as u64, (x, w), &p, true, |isa, problem, grad, x, dw| {
             direct::row_weight_grad(isa, problem, x, grad, dw);
