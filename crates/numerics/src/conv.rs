@@ -11,6 +11,7 @@ mod adjoint;
 mod depthwise;
 mod direct;
 mod fast;
+mod halves;
 mod last;
 mod pairs;
 mod patches;
@@ -22,6 +23,7 @@ mod unrolled;
 mod winograd;
 
 pub use fast::conv_forward_fused;
+pub use halves::{conv_forward_halves, conv_input_grad_halves, conv_weight_grad_halves};
 pub use last::{conv_forward_last, is_forward_last};
 pub use pairs::{conv_forward_pairs, conv_input_grad_pairs, conv_weight_grad_pairs};
 pub use then::{FinishedImage, conv_forward_then};
