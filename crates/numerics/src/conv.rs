@@ -11,6 +11,7 @@ mod adjoint;
 mod depthwise;
 mod direct;
 mod fast;
+mod few;
 mod halves;
 mod last;
 mod pairs;
@@ -223,13 +224,14 @@ pub fn conv_input_grad<T: Real>(
     {
         return;
     }
-    input_grad.fill(T::ZERO);
     if p.is_depthwise() {
+        input_grad.fill(T::ZERO);
         return depthwise::input_grad(&p.geometry, p.groups, grad, weight, input_grad);
     }
     if p.n * p.c * p.geometry.inputs() * p.o > 0 {
-        unrolled::input_grad(&p, grad, weight, input_grad);
+        return unrolled::input_grad(&p, grad, weight, input_grad);
     }
+    input_grad.fill(T::ZERO);
 }
 
 /// The gradient with respect to the weight, given the one with respect to the output.

@@ -120,6 +120,19 @@ fn a_nan_reaches_the_weights_that_meet_it_alone() {
 }
 
 #[test]
+fn f64_input_gradients_of_few_outputs() {
+    for (i, (x, w, mut p)) in narrow().into_iter().enumerate() {
+        for o in [1, 3, 4, 5] {
+            check(i as u64, x, [o * p.groups, w[1], w[2], w[3], w[4]], &p);
+        }
+        p.padding = [(0, 0); 3];
+        check(i as u64, x, [2 * p.groups, w[1], w[2], w[3], w[4]], &p);
+    }
+    let cube = ConvParams { padding: [(1, 1); 3], stride: [2, 1, 2], groups: 2, ..ConvParams::default() };
+    check(20, [2, 60, 7, 12, 9], [4, 30, 3, 3, 3], &cube);
+}
+
+#[test]
 fn several_small_images_at_once() {
     let pad = ConvParams { padding: [(1, 1); 3], ..ConvParams::default() };
     check(1, [33, 4, 3, 3, 3], [6, 2, 3, 3, 3], &ConvParams { groups: 2, ..pad });
