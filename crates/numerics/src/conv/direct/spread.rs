@@ -119,7 +119,7 @@ impl Job<'_> {
         // Windows of a block that see the same are multiplied together.
         let kinds = Kinds::count(&self.rows) * Kinds::count(&self.columns);
         let images = (ALIKE * kinds).div_ceil(p.geometry.inputs()).min(ALIKE);
-        let wanted = wanted.max(high * wide * images.min(p.n));
+        let wanted = if images > 1 { wanted.max(high * wide * images.min(p.n)) } else { wanted };
         let blocks = if high * wide * 2 <= wanted {
             Blocks::new(p.n, self.grid.output, wanted)
         } else {
