@@ -11,6 +11,8 @@ mod adjoint;
 mod depthwise;
 mod direct;
 mod fast;
+mod few;
+mod halves;
 mod last;
 mod pairs;
 mod patches;
@@ -22,6 +24,7 @@ mod unrolled;
 mod winograd;
 
 pub use fast::conv_forward_fused;
+pub use halves::{conv_forward_halves, conv_input_grad_halves, conv_weight_grad_halves};
 pub use last::{conv_forward_last, is_forward_last};
 pub use pairs::{conv_forward_pairs, conv_input_grad_pairs, conv_weight_grad_pairs};
 pub use then::{FinishedImage, conv_forward_then};
@@ -221,13 +224,14 @@ pub fn conv_input_grad<T: Real>(
     {
         return;
     }
-    input_grad.fill(T::ZERO);
     if p.is_depthwise() {
+        input_grad.fill(T::ZERO);
         return depthwise::input_grad(&p.geometry, p.groups, grad, weight, input_grad);
     }
     if p.n * p.c * p.geometry.inputs() * p.o > 0 {
-        unrolled::input_grad(&p, grad, weight, input_grad);
+        return unrolled::input_grad(&p, grad, weight, input_grad);
     }
+    input_grad.fill(T::ZERO);
 }
 
 /// The gradient with respect to the weight, given the one with respect to the output.

@@ -31,8 +31,26 @@ pub(super) fn pays(isa: Isa, p: &Problem) -> bool {
     let sums = p.o * if Some(isa) == Isa::pairs() { 2 } else { 1 };
     let strided = g.params.stride != [1; 3];
     // With strides in three dimensions there are else eight convolutions with a few elements each, whatever the lanes.
-    let worth = if strided { g.kernel[0] > 1 && sums >= MANY / 2 } else { sums >= MANY && idle * 3 > p.c };
+    // Nor does it multiply with the zeros around the gradient.
+    let fewer = idle * 8 > p.c && g.inputs() * 4 > p.outputs() * 5;
+    let worth = if strided { g.kernel[0] > 1 && sums >= MANY / 2 } else { sums >= MANY && (idle * 3 > p.c || fewer) };
     p.groups == 1 && worth && p.outputs() <= COLUMNS
+}
+
+/// Whether input channels are so few that this, or unrolled patches, take less time than positions in the lanes: estimates of cycles
+/// for each output position.
+pub(super) fn is_few(p: &Problem) -> bool {
+    let (g, lanes) = (&p.geometry, 16.0);
+    let [(width, kernel), (o, c)] = [(g.output[2], p.patch(1)), (p.o, p.c)].map(|(a, b)| (a as f64, b as f64));
+    // A stretch of a row costs that much, however short.
+    let stretch = (10.0 + width / if g.params.stride[2] > 1 { 1.0 } else { 8.0 }) / width;
+    let added = kernel * c * (o / lanes * 0.55 + stretch);
+    // Vectors go on from row to row, over the zeros between rows.
+    let reach = width + (g.kernel[2] - 1) as f64 * g.params.dilation[2] as f64;
+    let vectors = (reach / width).min((width / lanes).ceil() * lanes / width) / lanes;
+    let residues = if g.kernel[0] > 1 { g.params.stride.iter().product::<usize>() } else { 1 } as f64;
+    let framed = o * g.kernel[0] as f64 * residues * stretch * 1.4;
+    p.c < 8 && added < kernel * c * o * vectors * (0.52 + 0.25 / c) + framed
 }
 
 /// The gradient for the input, of a problem that is not empty; `false` where images have too many positions.

@@ -54,7 +54,7 @@ pub(super) fn is_winograd_back(p: &Problem) -> bool {
 
 /// The same for the gradient of the weights.
 pub(super) fn is_winograd_for_weights(p: &Problem) -> bool {
-    winograd_plan(p).is_some_and(|plan| plan.pays_beside_pairs())
+    winograd_plan(p).is_some_and(|plan| plan.pays_for_weights_beside_pairs())
 }
 
 /// The forward convolution, if there is a fast algorithm for it.

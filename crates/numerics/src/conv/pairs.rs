@@ -2,9 +2,10 @@
 //! `f32`. A sum is taken in `f32` and rounded once, at its end. The instruction takes numbers below 2^-126 as zero.
 //!
 //! What is multiplied are pairs of neighbours along an axis that sums go over: input channels, output channels for the
-//! gradient of the input, images for that of the weights. A pair is as wide as an `f32`, and so these are the convolutions
+//! gradient of the input, images for that of the weights (rows of outputs of a single one). A pair is as wide as an `f32`, and so these are the convolutions
 //! of [`direct`](super::direct) with half as long an axis, whose kernels only multiply in another way.
 
+use super::patches::Geometry;
 use super::{ConvParams, Problem, direct, fast};
 use crate::epilogue::Epilogue;
 use crate::gemm::{Dims, Layout, Operand, gemm, narrow};
@@ -72,6 +73,44 @@ unsafe fn zip(x: &[bf16], y: &[bf16], to: *mut f32) {
     {
         let _ = (x, y, to);
     }
+}
+
+/// Pairs of the rows that two neighbouring rows of outputs see, of a single image and an even number of such rows; and the problem
+/// that these are: half as many outputs, and twice the stride. Zeros above and below are rows too.
+fn rows_apart(x: &[bf16], p: Problem) -> (Scratch, Problem) {
+    let g = &p.geometry;
+    let ([deep, high, wide], stride, pad) = (g.input, g.params.stride[1], g.params.padding[1].0);
+    let half = g.output[1] / 2;
+    let rows = (half - 1) * 2 * stride + (g.kernel[1] - 1) * g.params.dilation[1] + 1;
+    let planes = p.groups * p.c * deep;
+    assert_eq!(x.len(), planes * high * wide, "the operand's size");
+    let mut room = scratch::take(planes * rows * wide);
+    let to = Shared::new(&mut room);
+    let some = (CHUNK / (rows * wide).max(1)).max(1);
+    for_tasks(planes.div_ceil(some), planes * rows * wide >= CHUNK, |t| {
+        for plane in t * some..planes.min((t + 1) * some) {
+            let x = &x[plane * high * wide..][..high * wide];
+            let row = |r: usize| r.checked_sub(pad).and_then(|r| x.get(r * wide..(r + 1) * wide));
+            for r in 0..rows {
+                // SAFETY: rows are places of their own, inside the room.
+                unsafe {
+                    let to = to.ptr().add((plane * rows + r) * wide);
+                    match (row(r), row(r + stride)) {
+                        (Some(one), other) => zip(one, other.unwrap_or(&[]), to),
+                        (None, Some(other)) => {
+                            zip(other, &[], to);
+                            (0..wide).for_each(|i| *to.add(i) = f32::from_bits((*to.add(i)).to_bits() << 16));
+                        }
+                        (None, None) => (0..wide).for_each(|i| *to.add(i) = 0.0),
+                    }
+                }
+            }
+        }
+    });
+    let mut geometry = Geometry { input: [deep, rows, wide], kernel: g.kernel, output: g.output, params: g.params };
+    geometry.output[1] = half;
+    (geometry.params.stride[1], geometry.params.padding[1]) = (2 * stride, (0, 0));
+    (room, Problem { geometry, ..p })
 }
 
 /// What can be done here, and with which instructions.
@@ -153,8 +192,17 @@ pub fn conv_weight_grad_pairs(
         gemm(Dims::new(p.o, p.patch(p.c), p.n), bf16::ONE, g, x, bf16::ZERO, weight_grad, row);
         return true;
     }
-    if p.n == 1 || fast::is_winograd_for_weights(&p) {
+    let rows = p.geometry.output[1];
+    if fast::is_winograd_for_weights(&p) || p.n == 1 && !rows.is_multiple_of(2) {
         return false;
+    }
+    if p.n == 1 {
+        let (x, p) = rows_apart(input, p);
+        let g = pairs(grad, [p.groups * p.o * p.geometry.output[0], rows, p.geometry.output[2]]);
+        return rounded(weight_grad, |dw| {
+            direct::weight_grad(isa, &p, &x, &g, dw);
+            true
+        });
     }
     let x = pairs(input, [1, p.n, p.groups * p.c * p.geometry.inputs()]);
     let g = pairs(grad, [1, p.n, p.groups * p.o * p.outputs()]);

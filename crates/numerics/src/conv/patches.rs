@@ -125,6 +125,12 @@ impl Runs {
         unsafe { std::slice::from_raw_parts_mut(self.room.as_mut_ptr().cast(), n) }
     }
 
+    /// Calls `f` with the first place in the unrolled patches and in the image of each stretch, and its length.
+    #[inline(always)]
+    pub fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
+        self.all().iter().for_each(|r| f(r.to, r.from, r.len));
+    }
+
     fn all(&self) -> &[Run] {
         // SAFETY: so many were written.
         unsafe { std::slice::from_raw_parts(self.room.as_ptr().cast(), self.count) }

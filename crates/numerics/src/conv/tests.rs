@@ -3,6 +3,7 @@ use crate::testing::{Random, bits, close, same_on_any_threads, wide};
 use proptest::prelude::*;
 
 mod channels;
+mod halves;
 mod narrow;
 mod pairs;
 mod scattered;

@@ -2,7 +2,7 @@
 //! output positions, or all of several images where they are few. A product of a few columns costs mostly what it takes to begin.
 
 use super::patches::Runs;
-use super::{Problem, Room};
+use super::{Problem, Room, few};
 use crate::element::Real;
 use crate::gemm::{Dims, Layout, Operand, Out, product_into};
 use smallvec::SmallVec;
@@ -183,8 +183,11 @@ pub(super) fn forward<T: Real>(p: &Problem, input: &[T], weight: &[T], output: &
     for_tasks(blocks.count() * p.groups, p.o * patch * blocks.pitch(), task);
 }
 
-/// The gradient for the input, which is zero, of a problem that is not empty.
+/// The gradient for the input of a problem that is not empty.
 pub(super) fn input_grad<T: Real>(p: &Problem, grad: &[T], weight: &[T], input_grad: &mut [T]) {
+    if few::pays(p) {
+        return few::input_grad(p, grad, weight, input_grad);
+    }
     let (patch, inputs, kernel) = (p.patch(p.c), p.geometry.inputs(), p.patch(1));
     let blocks = Blocks::new(p, patch, false);
     let spans = blocks.count() / blocks.cuts;
@@ -201,6 +204,12 @@ pub(super) fn input_grad<T: Real>(p: &Problem, grad: &[T], weight: &[T], input_g
         let place = |image: usize| ((image * p.groups + group) * p.c + from) * inputs;
         let (mut sums, mut columns) = (Room::new(blocks.room(p, 0).1), Room::new(rows * blocks.pitch()));
         let (sums, columns) = (sums.numbers(), columns.numbers());
+        if !(p.geometry.is_pointwise() && blocks.together == 1) {
+            for image in blocks.get(span * blocks.cuts).images.clone() {
+                // SAFETY: as below.
+                unsafe { out.part(place(image), channels * inputs) }.fill(T::ZERO);
+            }
+        }
         for i in span * blocks.cuts..(span + 1) * blocks.cuts {
             let b = blocks.get(i);
             let d = Dims::new(rows, b.images.len() * b.count, p.o);

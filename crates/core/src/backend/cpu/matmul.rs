@@ -12,10 +12,11 @@ use crate::{
 use gradus_numerics::{
     Activation, Epilogue, Real,
     conv::{
-        ConvParams, conv_forward, conv_forward_fused, conv_forward_last, conv_forward_pairs, conv_input_grad,
-        conv_input_grad_pairs, conv_weight_grad, conv_weight_grad_pairs, is_forward_last,
+        ConvParams, conv_forward, conv_forward_fused, conv_forward_halves, conv_forward_last, conv_forward_pairs,
+        conv_input_grad, conv_input_grad_halves, conv_input_grad_pairs, conv_weight_grad, conv_weight_grad_halves,
+        conv_weight_grad_pairs, is_forward_last,
     },
-    gemm::{self, BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_fused},
+    gemm::{BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_fused},
 };
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -130,9 +131,16 @@ pub fn conv(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) ->
     match dtype {
         DType::F32 => typed_conv::<f32>(spec, dtype, a, b, c),
         DType::F64 => typed_conv::<f64>(spec, dtype, a, b, c),
-        DType::F16 => wide_conv::<f16>(spec, dtype, a, b, c),
-        DType::BF16 if paired_conv(spec, &a, &b, &c) => Ok(()),
-        DType::BF16 => wide_conv::<bf16>(spec, dtype, a, b, c),
+        DType::F16 => {
+            wide_conv::<f16>(spec, dtype, &a, &b, &c);
+            Ok(())
+        }
+        DType::BF16 => {
+            if !paired_conv(spec, &a, &b, &c) {
+                wide_conv::<bf16>(spec, dtype, &a, &b, &c);
+            }
+            Ok(())
+        }
         d @ (DType::Bool | DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64) => {
             Err(Tensor::bug(format!("a convolution of {d} reached the backend")))
         }
@@ -257,30 +265,20 @@ fn paired_conv(spec: &Conv, a: &Slot<'_>, b: &Slot<'_>, c: &Slot<'_>) -> bool {
 }
 
 /// A convolution of 16-bit numbers: in f32, and rounded once.
-fn wide_conv<T: Half>(spec: &Conv, dtype: DType, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>) -> Result<()> {
-    let [na, nb, _] = spec.operands().map(|s| s.numel());
-    let cpu = Device::cpu();
-    let wide = |s: &Slot<'_>, n: usize| {
-        // SAFETY: the planner gives contiguous buffers of exactly these shapes.
-        let from = unsafe { std::slice::from_raw_parts(address(s, dtype).cast::<T>(), n) };
-        let to = Buffer::alloc(cpu, n * size_of::<f32>())?;
-        // SAFETY: the buffer is new, of this size, and aligned to 64 bytes; its bytes are written before they are read.
-        let floats = unsafe { std::slice::from_raw_parts_mut(to.raw() as *mut f32, n) };
-        gemm::wide(from, floats);
-        Ok(to)
+fn wide_conv<T: Half>(spec: &Conv, dtype: DType, a: &Slot<'_>, b: &Slot<'_>, c: &Slot<'_>) {
+    let (params, input, weight) = geometry(spec);
+    let [na, nb, nc] = spec.operands().map(|s| s.numel());
+    let at = |s: &Slot<'_>| address(s, dtype).cast::<T>();
+    // SAFETY: the planner gives contiguous buffers of exactly these shapes, the output memory of its own.
+    let (a, b, out) = unsafe {
+        let read = |s: &Slot<'_>, n: usize| std::slice::from_raw_parts(at(s), n);
+        (read(a, na), read(b, nb), std::slice::from_raw_parts_mut(at(c), nc))
     };
-    let (a, b) = (wide(&a, na)?, wide(&b, nb)?);
-    let n = spec.shape().numel();
-    let out = Buffer::alloc(cpu, n * size_of::<f32>())?;
-    let slot = |buffer| Slot { buffer, offset: 0 };
-    typed_conv::<f32>(spec, DType::F32, slot(&a), slot(&b), slot(&out))?;
-    // SAFETY: the convolution has written all of it; the result's memory is its own and of exactly this size.
-    let (from, to) = unsafe {
-        let from = std::slice::from_raw_parts(out.raw() as *const f32, n);
-        (from, std::slice::from_raw_parts_mut(address(&c, dtype).cast::<T>(), n))
-    };
-    gemm::narrow(from, to);
-    Ok(())
+    match spec.kind {
+        ConvKind::Forward => conv_forward_halves(a, input, b, weight, &params, out),
+        ConvKind::InputGrad => conv_input_grad_halves(a, b, weight, input, &params, out),
+        ConvKind::WeightGrad => conv_weight_grad_halves(b, input, a, weight, &params, out),
+    }
 }
 
 /// Up to three values, filled up in front.

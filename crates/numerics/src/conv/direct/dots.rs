@@ -13,6 +13,9 @@ use crate::tasks::{Shared, for_tasks};
 /// Numbers of a padded part of an image.
 const PART: usize = 1 << 14;
 
+/// Vectors of sums of a task, at most.
+const SUMS: usize = 1 << 12;
+
 /// Some output channels over some rows of one image.
 struct Dots<'a> {
     /// Output channels, and the distance of their planes of the gradient.
@@ -166,41 +169,56 @@ fn costs(isa: Isa, p: &Problem) -> (f64, f64) {
 pub(super) fn pays(isa: Isa, p: &Problem) -> bool {
     let dense = (0..3).all(|d| p.geometry.params.stride[d] <= p.geometry.kernel[d]);
     let (rows, channels) = costs(isa, p);
-    // Elements that lie where they are need no copy; the sums stay in the cache.
-    dense && !p.geometry.is_pointwise() && rows < channels && p.o * p.patch(p.c) <= 1 << 12
+    // Elements that lie where they are need no copy.
+    dense && !p.geometry.is_pointwise() && rows < channels && p.o * p.patch(1) <= SUMS
+}
+
+/// Input channels that are taken at once: their sums stay in the first caches.
+fn cut(p: &Problem) -> usize {
+    let most = (SUMS / (p.o * p.patch(1)).max(1)).clamp(1, p.c);
+    p.c.div_ceil(p.c.div_ceil(most))
 }
 
 /// The gradient for the weights.
 pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) {
-    let (g, lanes) = (&p.geometry, isa.lanes());
+    let (g, lanes, kernel, patch) = (&p.geometry, isa.lanes(), p.patch(1), p.patch(p.c));
     let [_, _, width] = g.output;
     let reach = width + (g.kernel[2] - 1) * g.params.dilation[2];
-    let row = p.c * g.kernel[0] * g.params.stride[1] * reach;
+    let channels = cut(p);
+    let cuts = p.c.div_ceil(channels);
+    let row = channels * g.kernel[0] * g.params.stride[1] * reach;
     let blocks = Blocks::of_rows(p.n, g.output, (PART / row.max(1)).max(1));
-    let phases = Phases::new(g, &blocks, p.c);
-    let mut elements = Places::new(p.patch(p.c));
+    let phases = Phases::new(g, &blocks, channels);
+    let mut elements = Places::new(channels * kernel);
     phases.elements(&mut elements);
     let elements = &elements[..];
     // At least 8 tasks where there are as many blocks; their sums are added in order.
-    let parts = 8usize.div_ceil(p.groups).min(blocks.count());
+    let parts = 8usize.div_ceil(p.groups * cuts).min(blocks.count());
     let some = blocks.count().div_ceil(parts);
     let parts = blocks.count().div_ceil(some);
-    let size = p.o * elements.len();
-    let mut partial = scratch::take(parts * p.groups * size);
+    let mut partial = scratch::take(parts * dw.len());
     let totals = Shared::new(&mut partial);
-    for_tasks(parts * p.groups, grad.len() * elements.len() >= 1 << 16, |t| {
-        let group = t % p.groups;
+    let work = grad.len() * patch >= 1 << 16;
+    // What a task's sums are of: its part, group and first channel, and the elements of its channels.
+    let task = |t: usize| {
+        let from = t % cuts * channels;
+        (t / cuts / p.groups, t / cuts % p.groups, from, channels.min(p.c - from) * kernel)
+    };
+    for_tasks(parts * p.groups * cuts, work, |t| {
+        let (part_of, group, from, seen) = task(t);
         let mut framed = scratch::take(phases.len());
+        let size = p.o * seen;
         let mut sums = scratch::take(size.next_multiple_of(lanes) * lanes);
         sums.fill(0.0);
-        for i in t / p.groups * some..blocks.count().min((t / p.groups + 1) * some) {
+        for i in part_of * some..blocks.count().min((part_of + 1) * some) {
             let block = blocks.get(i);
             let image = block.images.start * p.groups + group;
             let first = block.first(g) % p.outputs();
+            let mine = image * p.c + from;
             // SAFETY: the frame has this length, the gradient's planes these rows, and there is a
             // vector for each output channel and element.
             unsafe {
-                part(isa, &phases, &block, x, image * p.c..(image + 1) * p.c, framed.as_mut_ptr());
+                part(isa, &phases, &block, x, mine..mine + seen / kernel, framed.as_mut_ptr());
                 let d = Dots {
                     outputs: p.o,
                     grad: grad[image * p.o * p.outputs() + first..].as_ptr(),
@@ -209,17 +227,29 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f3
                     width,
                     pitch: phases.width,
                     x: framed.as_ptr(),
-                    elements,
+                    elements: &elements[..seen],
                     sums: sums.as_mut_ptr(),
                 };
                 dots(isa, &d);
             }
         }
         // SAFETY: tasks write different totals.
-        unsafe { fold(isa, size, sums.as_ptr(), totals.ptr().add(t * size)) };
+        unsafe {
+            let at = (part_of * p.groups + group) * p.o * patch + p.o * from * kernel;
+            fold(isa, size, sums.as_ptr(), totals.ptr().add(at));
+        }
     });
-    dw.copy_from_slice(&partial[..dw.len()]);
-    for part in partial[..parts * dw.len()].chunks_exact(dw.len()).skip(1) {
-        dw.iter_mut().zip(part).for_each(|(t, p)| *t += p);
+    // Totals lie cut by cut, the weights channel by channel.
+    let all = dw.len();
+    for t in 0..p.groups * cuts {
+        let (_, group, from, seen) = task(t);
+        for o in 0..p.o {
+            let at = group * p.o * patch + p.o * from * kernel + o * seen;
+            let dw = &mut dw[(group * p.o + o) * patch + from * kernel..][..seen];
+            dw.copy_from_slice(&partial[at..][..seen]);
+            for part in 1..parts {
+                dw.iter_mut().zip(&partial[part * all + at..][..seen]).for_each(|(t, p)| *t += p);
+            }
+        }
     }
 }

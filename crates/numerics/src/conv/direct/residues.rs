@@ -5,7 +5,7 @@
 use super::turned::Turned;
 use super::{Job, Sink, Way, spread, woven};
 use crate::conv::patches::Geometry;
-use crate::conv::{ConvParams, Problem};
+use crate::conv::{ConvParams, Problem, adjoint};
 use crate::epilogue::Epilogue;
 use crate::scratch;
 use crate::simd::Isa;
@@ -51,7 +51,7 @@ pub(in super::super) fn input_grad(isa: Isa, p: &Problem, grad: &[f32], w: &[f32
         return false;
     }
     // With few channels to write or few columns, packing the weights anew costs more than it saves.
-    let few = p.c < 8 && p.groups == 1;
+    let few = adjoint::is_few(p);
     if strided && !few && spread::input_grad(isa, p, grad, w, dx) {
         return true;
     }

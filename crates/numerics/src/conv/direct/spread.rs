@@ -23,6 +23,9 @@ const DEEP: usize = 512;
 /// More weights of a group than that are taken panel by panel.
 const MANY: usize = 1 << 16;
 
+/// Windows of a block that see the same elements, about: several images where each has fewer.
+const ALIKE: usize = 8;
+
 /// The most kinds of rows or columns that are told apart.
 const KINDS: usize = 16;
 
@@ -59,6 +62,11 @@ impl Kinds {
             *end = places.len();
         }
         Some(Kinds { places, kinds, count })
+    }
+
+    /// How many there are.
+    fn count(axis: &Axis) -> usize {
+        (0..axis.input).filter(|&u| (0..u).all(|before| !alike(axis, before, u))).count()
     }
 
     /// A position of each kind, and the places of that kind.
@@ -108,6 +116,10 @@ impl Job<'_> {
         let most = POSITIONS * (3 / vectors).max(1);
         let wanted = (p.n * p.groups * p.geometry.inputs()).div_ceil(16).clamp(64, most).div_ceil(cell);
         let [_, high, wide] = self.grid.output;
+        // Windows of a block that see the same are multiplied together.
+        let kinds = Kinds::count(&self.rows) * Kinds::count(&self.columns);
+        let images = (ALIKE * kinds).div_ceil(p.geometry.inputs()).min(ALIKE);
+        let wanted = if images > 1 { wanted.max(high * wide * images.min(p.n)) } else { wanted };
         let blocks = if high * wide * 2 <= wanted {
             Blocks::new(p.n, self.grid.output, wanted)
         } else {

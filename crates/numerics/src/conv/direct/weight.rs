@@ -20,6 +20,9 @@ const KEPT: usize = 1 << 19;
 /// Parts of the sums where threads share positions: all but the first are written by one thread and read by another.
 const PARTS: usize = 8;
 
+/// Positions of all images that make it worth to add up the parts of more sums.
+const LONG: usize = 1 << 11;
+
 /// Sums that are added up by a task.
 const TOTAL: usize = 1 << 12;
 
@@ -37,7 +40,7 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f3
     let mut sums = scratch::take(rows * job.row);
     let shared = Shared::new(&mut sums);
     // Few weights, or too few channels for all threads.
-    let few = job.depth * job.row <= 1 << 14;
+    let few = job.depth * job.row <= if p.n * p.outputs() >= LONG { 1 << 16 } else { 1 << 14 };
     if few || (p.c < 8 && p.n >= 4 && job.depth * job.row <= 1 << 18) {
         job.by_blocks(isa, &shared);
     } else {

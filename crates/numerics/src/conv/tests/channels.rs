@@ -57,6 +57,7 @@ fn f32_input_gradients_by_products() {
         ([5, 11, 3, 4, 5], [128, 11, 1, 3, 3], p(1, 1)),
         ([3, 24, 6, 7, 8], [64, 24, 3, 3, 3], deep),
         ([2, 9, 1, 20, 20], [140, 9, 1, 4, 3], p(2, 1)),
+        ([3, 27, 1, 16, 16], [140, 27, 1, 4, 4], p(0, 1)),
     ]
     .into_iter()
     .enumerate()
@@ -65,6 +66,57 @@ fn f32_input_gradients_by_products() {
         let problem = Problem::new(x, w, &p).unwrap();
         assert!(adjoint::pays(Isa::detect(), &problem));
     }
+}
+
+/// Few channels of each group, by products where rows are short and by rows where they are long.
+#[test]
+fn f32_input_gradients_of_few_channels() {
+    let p = |pad: usize, stride: usize, groups: usize| ConvParams {
+        padding: [(pad, pad); 3],
+        stride: [stride; 3],
+        groups,
+        ..ConvParams::default()
+    };
+    let flat = |groups: usize| ConvParams { padding: [(0, 0), (2, 2), (2, 2)], groups, ..ConvParams::default() };
+    for (i, (x, w, p, few)) in [
+        ([3, 2, 10, 10, 10], [64, 1, 2, 2, 2], p(1, 1, 2), true),
+        ([5, 8, 1, 6, 6], [224, 2, 1, 4, 4], flat(4), true),
+        ([2, 4, 6, 7, 5], [40, 2, 3, 3, 3], p(1, 2, 2), true),
+        ([2, 8, 1, 40, 40], [32, 2, 1, 5, 5], flat(4), false),
+        ([2, 3, 1, 64, 64], [16, 3, 1, 5, 5], flat(1), false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        check_f32(i as u64, x, w, &p);
+        assert_eq!(adjoint::is_few(&Problem::new(x, w, &p).unwrap()), few, "{x:?} {w:?}");
+    }
+}
+
+/// Small images with large kernels, several of which are taken together: whole blocks and the rest of them.
+#[test]
+fn f32_strided_gradients_of_several_small_images() {
+    let p = |pad: usize, groups: usize| ConvParams {
+        padding: [(0, 0), (pad, pad), (pad, pad)],
+        stride: [1, 2, 2],
+        groups,
+        ..ConvParams::default()
+    };
+    check_f32(1, [21, 64, 1, 7, 7], [40, 64, 1, 7, 7], &p(3, 1));
+    check_f32(2, [11, 32, 1, 6, 8], [20, 16, 1, 5, 5], &p(2, 2));
+    check_f32(3, [3, 48, 1, 14, 14], [17, 48, 1, 3, 3], &p(1, 1));
+}
+
+/// Weights whose sums threads keep for some images each, and add up.
+#[test]
+fn f32_weight_gradients_of_many_positions() {
+    let p = |pad: usize, groups: usize| ConvParams {
+        padding: [(0, 0), (pad, pad), (pad, pad)],
+        groups,
+        ..ConvParams::default()
+    };
+    check_f32(1, [7, 33, 1, 20, 20], [46, 33, 1, 4, 5], &p(1, 1));
+    check_f32(2, [1, 48, 1, 50, 50], [50, 24, 1, 5, 5], &p(2, 2));
 }
 
 /// Windows that see all of an image.

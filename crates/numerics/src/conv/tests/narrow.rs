@@ -63,7 +63,13 @@ fn f32_input_gradients_with_positions_in_the_lanes() {
 #[test]
 fn f32_weight_gradients_with_positions_in_the_lanes() {
     let deep = ConvParams { padding: [(1, 0), (1, 1), (2, 1)], stride: [1, 1, 2], groups: 2, ..ConvParams::default() };
-    let more = [([2, 6, 5, 9, 21], [8, 3, 3, 3, 3], deep)];
+    let wide = ConvParams { padding: [(0, 0), (3, 3), (3, 3)], ..ConvParams::default() };
+    let more = [
+        ([2, 6, 5, 9, 21], [8, 3, 3, 3, 3], deep),
+        // More sums than are kept at once: several cuts of the channels, the last of which has fewer.
+        ([3, 44, 1, 10, 15], [16, 22, 1, 7, 7], ConvParams { groups: 2, ..wide }),
+        ([11, 25, 1, 9, 14], [7, 25, 1, 7, 7], wide),
+    ];
     for (i, (x, w, p)) in narrow().into_iter().chain(more).enumerate() {
         check_gradient(i as u64, (x, w), &p, true, |isa, problem, grad, x, dw| {
             direct::row_weight_grad(isa, problem, x, grad, dw);
@@ -111,6 +117,19 @@ fn a_nan_reaches_the_weights_that_meet_it_alone() {
         let (o, c, column) = (i / 36, i / 9 % 4, i % 3);
         assert_eq!(dw.is_nan(), o < 4 && c == 0 && column == 2, "weight {i}");
     }
+}
+
+#[test]
+fn f64_input_gradients_of_few_outputs() {
+    for (i, (x, w, mut p)) in narrow().into_iter().enumerate() {
+        for o in [1, 3, 4, 5] {
+            check(i as u64, x, [o * p.groups, w[1], w[2], w[3], w[4]], &p);
+        }
+        p.padding = [(0, 0); 3];
+        check(i as u64, x, [2 * p.groups, w[1], w[2], w[3], w[4]], &p);
+    }
+    let cube = ConvParams { padding: [(1, 1); 3], stride: [2, 1, 2], groups: 2, ..ConvParams::default() };
+    check(20, [2, 60, 7, 12, 9], [4, 30, 3, 3, 3], &cube);
 }
 
 #[test]

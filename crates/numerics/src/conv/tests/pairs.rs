@@ -78,6 +78,31 @@ fn pairs_of_whole_layers() {
     }
 }
 
+/// Pairs of rows of outputs; of an odd number, the last would meet rows that no output sees.
+#[test]
+fn pairs_of_a_single_image() {
+    let p = |stride: usize, front: usize, back: usize| ConvParams {
+        padding: [(0, 0), (front, back), (front, back)],
+        stride: [1, stride, stride],
+        ..ConvParams::default()
+    };
+    let cube = ConvParams { padding: [(1, 1); 3], dilation: [1, 2, 1], groups: 2, ..ConvParams::default() };
+    for (i, (x, w, p, even)) in [
+        ([1, 13, 1, 30, 30], [55, 13, 1, 7, 7], p(1, 0, 0), true),
+        ([1, 9, 1, 14, 15], [20, 9, 1, 5, 5], p(1, 2, 2), true),
+        ([1, 3, 1, 31, 20], [18, 3, 1, 7, 7], p(2, 3, 3), true),
+        ([1, 5, 1, 4, 6], [33, 5, 1, 4, 4], p(3, 3, 2), true),
+        ([1, 8, 5, 12, 7], [12, 4, 3, 3, 3], cube, true),
+        ([1, 13, 1, 29, 30], [55, 13, 1, 7, 7], p(1, 0, 0), false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let done = check(i as u64, x, w, &p);
+        assert_eq!(done[2], even && Isa::pairs().is_some(), "{x:?} {w:?}");
+    }
+}
+
 #[test]
 fn pairs_on_any_threads() {
     let (x, w) = ([5, 24, 1, 20, 20], [36, 12, 1, 3, 3]);

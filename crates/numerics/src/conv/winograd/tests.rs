@@ -12,6 +12,22 @@ fn error(got: &[f32], expected: &[f64]) -> f64 {
     worst / rms.max(1e-3)
 }
 
+#[test]
+fn weights_of_many_small_images_are_summed() {
+    let plan = |images, inner, outer, side| Plan {
+        images,
+        inner,
+        outer,
+        input: (side, side),
+        output: (side, side),
+        pad: (1, 1),
+        group: (0, 1),
+    };
+    assert!(!plan(64, 40, 40, 10).pays_for_weights() && !plan(20, 40, 80, 7).pays_for_weights());
+    assert!(plan(2, 64, 64, 56).pays_for_weights() && plan(8, 64, 64, 28).pays_for_weights());
+    assert!(!plan(40, 28, 64, 10).pays_for_weights_beside_pairs());
+}
+
 /// The three functions with this algorithm, whether it pays or not.
 struct Results {
     y: Vec<f32>,
