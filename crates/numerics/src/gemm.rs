@@ -329,7 +329,7 @@ pub(crate) mod lanes;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 mod small;
-pub use fused::gemm_fused;
+pub use fused::{gemm_biased, gemm_fused};
 mod then;
 #[cfg(target_arch = "x86_64")]
 mod thin;
