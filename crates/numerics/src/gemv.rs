@@ -95,7 +95,7 @@ pub(crate) unsafe fn short_rows<T: Line>(
     let filled = rs == 1 && m == SHORT && k < 256;
     let large = (n.saturating_mul(k) >= 1 << 16 && !filled) || m == 1 || long_rows;
     let cached = chip().intel && n.saturating_mul(k) <= CACHED / size_of::<T>();
-    // Sums that wait for each other in tiles: 1 x 2770 x 10 takes 2.3 us instead of 5.5.
+    // Sums that wait for each other in tiles: 1 x 2770 x 10 takes 1.4 us instead of 5.4.
     let narrow = is_narrow::<T>(isa, m, n);
     let large = large || (narrow && n.saturating_mul(k) >= LEAST);
     let sums = long.cs == 1 && long.rs >= n as isize && (narrow || (n >= 64 && m <= if cached { 1 } else { SUMS }));
