@@ -181,7 +181,13 @@ fn a_large_operand_is_computed_again_for_the_backward_pass() {
 
 #[test]
 fn a_bias_before_a_library_call_is_part_of_the_product() {
-    for (m, n) in [(3, 5), (64, 96), (100, 33)] {
+    let sizes = [(3, 5), (64, 96), (100, 33)];
+    for ((m, n), dtype) in sizes.into_iter().flat_map(|s| [(s, DType::F32), (s, DType::F64)]) {
+        let x = |shape: &[usize]| {
+            let x = x(shape).to_dtype(dtype);
+            x.eval().unwrap();
+            x
+        };
         let (a, w, b) = (x(&[m, 40]), x(&[40, n]), x(&[n]));
         let v = x(&[n, 4]);
         let y = a.matmul(&w).unwrap() + &b;
@@ -195,8 +201,9 @@ fn a_bias_before_a_library_call_is_part_of_the_product() {
         product.eval().unwrap();
         let want = (product + &b).contiguous();
         want.eval().unwrap();
-        let (got, want) = (z.to_vec::<f32>().unwrap(), want.matmul(&v).unwrap().to_vec::<f32>().unwrap());
-        let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let (got, want) = (z.to_dtype(DType::F64), want.matmul(&v).unwrap().to_dtype(DType::F64));
+        let (got, want) = (got.to_vec::<f64>().unwrap(), want.to_vec::<f64>().unwrap());
+        let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(worst < 1e-3, "[{m}, {n}]: {worst}");
     }
     // What reads the product as well gets it without the bias.

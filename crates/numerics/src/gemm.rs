@@ -168,6 +168,9 @@ pub trait Gemm: Num + sealed::Product {}
 /// Products of fewer multiplications than this are not spread over threads.
 const PARALLEL_PRODUCT: usize = 1 << 19;
 
+/// Shorter sums take as long to write as these to add up.
+const SHALLOW: usize = 8;
+
 /// Runs one product after asserting that it stays inside its slices.
 ///
 /// # Safety
@@ -195,7 +198,8 @@ pub(crate) unsafe fn product_into<T: Gemm>(
             return;
         }
     }
-    let parallel = parallel && d.work() >= PARALLEL_PRODUCT;
+    // Where sums are short, writing them is the work.
+    let parallel = parallel && Dims { k: d.k.max(SHALLOW), ..d }.work() >= PARALLEL_PRODUCT;
     if lc.is_injective(d.m, d.n) {
         // SAFETY: bounds were asserted; exclusiveness is the caller's promise.
         unsafe { T::product(d, alpha, a, b, beta, c.ptr, lc, parallel) }
@@ -282,7 +286,7 @@ pub fn batched_gemm<T: Gemm>(
         unsafe { product_into(d, alpha, a, b, beta, &out, lc.at(o.c), parallel) }
     };
     // Sides below a vector's width take as long as one, and vectors are read rather than multiplied.
-    let each = d.m.max(8).saturating_mul(d.n.max(16)).saturating_mul(d.k.max(8));
+    let each = d.m.max(8).saturating_mul(d.n.max(16)).saturating_mul(d.k.max(SHALLOW));
     let work = each.saturating_mul(batch.len());
     let by_batch = batch.len() > 1 && d.work() < 1 << 24 && work >= PARALLEL_PRODUCT;
     // Groups of fixed size, so that tiny products share the cost of a task.
@@ -325,7 +329,7 @@ pub(crate) mod lanes;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 mod small;
-pub use fused::gemm_fused;
+pub use fused::{gemm_biased, gemm_fused};
 mod then;
 #[cfg(target_arch = "x86_64")]
 mod thin;

@@ -107,6 +107,44 @@ pub fn gemm_fused(d: Dims, a: Operand<f32>, b: Operand<f32>, c: &mut [f32], e: &
     unsafe { product_then(d, a, b, out.ptr(), &finish) }
 }
 
+/// [`gemm_fused`] in `f64`: a number is added to each column, and what is below zero becomes zero if `relu`.
+///
+/// ```
+/// use gradus_numerics::gemm::{Dims, Layout, Operand, gemm_biased};
+/// let (a, b) = ([1.0, 2.0], [10.0, -1.0]);
+/// let (a, b) = (Operand::new(&a, Layout::row_major(1)), Operand::new(&b, Layout::row_major(2)));
+/// let mut c = [0.0; 4];
+/// gemm_biased(Dims::new(2, 2, 1), a, b, &[1.0, 1.5], true, &mut c);
+/// assert_eq!(c, [11.0, 0.5, 21.0, 0.0]);
+/// ```
+pub fn gemm_biased(d: Dims, a: Operand<f64>, b: Operand<f64>, bias: &[f64], relu: bool, c: &mut [f64]) {
+    assert!(bias.len() == d.n, "a number a column");
+    assert!(c.len() == d.m * d.n, "the output is contiguous");
+    let (isa, out) = (Isa::detect(), Shared::new(c));
+    let finish = |rows: Range<usize>, columns: Range<usize>| {
+        for r in rows {
+            // SAFETY: the block is ours until this returns.
+            unsafe {
+                let row = std::slice::from_raw_parts_mut(out.ptr().add(r * d.n + columns.start), columns.len());
+                finish_doubles(isa, &bias[columns.clone()], relu, row);
+            }
+        }
+    };
+    // SAFETY: the output is borrowed exclusively, and the function above keeps to its blocks.
+    unsafe { product_then(d, a, b, out.ptr(), &finish) }
+}
+
+/// A part of a row with its bias: plain loops, which are compiled for each width of vectors.
+#[inline(always)]
+unsafe fn finish_doubles_body<S: Simd>(bias: &[f64], relu: bool, row: &mut [f64]) {
+    row.iter_mut().zip(bias).for_each(|(x, b)| *x += b);
+    if relu {
+        // NaN stays NaN, and a negative zero becomes zero.
+        row.iter_mut().for_each(|x| *x = if *x <= 0.0 { 0.0 } else { *x });
+    }
+}
+dispatch!(unsafe fn finish_doubles = finish_doubles_body(bias: &[f64], relu: bool, row: &mut [f64]));
+
 /// Finishes `n` numbers of a row from column `first` on, element `at` of the output.
 #[inline(always)]
 unsafe fn finish_body<S: Simd>(e: &Epilogue<'_>, first: usize, at: usize, n: usize, row: *mut f32) {
@@ -120,3 +158,6 @@ unsafe fn finish_body<S: Simd>(e: &Epilogue<'_>, first: usize, at: usize, n: usi
     }
 }
 dispatch!(unsafe fn finish = finish_body(e: &Epilogue<'_>, first: usize, at: usize, n: usize, row: *mut f32));
+
+#[cfg(test)]
+mod tests;

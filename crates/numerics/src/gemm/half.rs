@@ -94,9 +94,7 @@ unsafe fn native<T: Half>(d: Dims, a: Operand<T>, b: Operand<T>, c: *mut T, lc: 
         // SAFETY: by the caller's promise; a product is the transpose of the transposes' product.
         return unsafe {
             let pairs = || T::TRUNCATED && super::pairs::run(d, a, b, c, lc, parallel);
-            d.n < d.m && d.k <= super::pairs::SHORTEST && pairs()
-                || super::thin::run(d, a, b, c, lc, parallel)
-                || pairs()
+            d.n < 4 && super::pairs::is_short(d, &a) && pairs() || super::thin::run(d, a, b, c, lc, parallel) || pairs()
         };
     }
     #[allow(unreachable_code)]

@@ -146,7 +146,7 @@ impl Lanes<f64> for Base {
 #[cfg(target_arch = "x86_64")]
 #[allow(clippy::undocumented_unsafe_blocks)]
 mod x86 {
-    use super::{Lanes, sums_apart};
+    use super::Lanes;
     use crate::simd::{Avx2, Avx512};
     use std::arch::x86_64::*;
 
@@ -194,7 +194,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn sums(v: [Self::V; 4]) -> [f64; 4] {
-            unsafe { sums_apart::<Self>(v) }
+            unsafe { sums4(v) }
         }
         #[inline(always)]
         unsafe fn transpose(x: *const f64, from: usize, y: *mut f64, to: usize) {
@@ -207,6 +207,20 @@ mod x86 {
                 _mm256_storeu_pd(y.add(2 * to), _mm256_permute2f128_pd::<0x31>(a, c));
                 _mm256_storeu_pd(y.add(3 * to), _mm256_permute2f128_pd::<0x31>(b, d));
             }
+        }
+    }
+
+    /// The sum of each vector: numbers 0 and 2, 1 and 3, and those two.
+    #[inline(always)]
+    unsafe fn sums4([a, b, c, d]: [__m256d; 4]) -> [f64; 4] {
+        unsafe {
+            let halves =
+                |a, b| _mm256_add_pd(_mm256_permute2f128_pd::<0x20>(a, b), _mm256_permute2f128_pd::<0x31>(a, b));
+            let (ab, cd) = (halves(a, b), halves(c, d));
+            let sum = _mm256_add_pd(_mm256_unpacklo_pd(ab, cd), _mm256_unpackhi_pd(ab, cd));
+            let mut out = [0.0; 4];
+            _mm256_storeu_pd(out.as_mut_ptr(), _mm256_permute4x64_pd::<0b11_01_10_00>(sum));
+            out
         }
     }
 
@@ -254,7 +268,12 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn sums(v: [Self::V; 4]) -> [f64; 4] {
-            unsafe { sums_apart::<Self>(v) }
+            unsafe {
+                // (`map` on an array is a call, for which vectors go through memory.)
+                sums4(std::array::from_fn(|i| {
+                    _mm256_add_pd(_mm512_castpd512_pd256(v[i]), _mm512_extractf64x4_pd::<1>(v[i]))
+                }))
+            }
         }
         #[inline(always)]
         unsafe fn transpose(x: *const f64, from: usize, y: *mut f64, to: usize) {

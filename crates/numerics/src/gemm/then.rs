@@ -2,6 +2,7 @@
 
 use super::blocked::Blocked;
 use super::fused::strided;
+use super::tile::Tiled;
 use super::{Dims, Gemm, Layout, Operand, Out, PARALLEL_PRODUCT, product_into};
 use crate::gemv::SHORT;
 use crate::tasks::for_tasks;
@@ -54,13 +55,10 @@ pub unsafe fn product_then<T: Gemm>(d: Dims, a: Operand<T>, b: Operand<T>, c: *m
     assert!(a.layout.fits(d.m, d.k, a.data.len()), "A reaches outside its slice");
     assert!(b.layout.fits(d.k, d.n, b.data.len()), "B reaches outside its slice");
     // Those with a short side have a way of their own.
-    if d.m > SHORT
-        && d.n > SHORT
-        && let (Some(a), Some(b)) = (strided::<T, f32>(a), strided(b))
-        && let Some(p) = Blocked::new(d, a, b, c.cast(), Layout::row_major(d.n))
+    // SAFETY: as asserted, and by the caller's promise.
+    if d.m > SHORT && d.n > SHORT && unsafe { panels::<T, f32>(d, a, b, c, then) || panels::<T, f64>(d, a, b, c, then) }
     {
-        // SAFETY: as asserted, and by the caller's promise.
-        return unsafe { p.run(true, Some(then)) };
+        return;
     }
     let out = Out { ptr: c, len: d.m * d.n };
     // Thin products know better how to use threads.
@@ -76,4 +74,15 @@ pub unsafe fn product_then<T: Gemm>(d: Dims, a: Operand<T>, b: Operand<T>, c: *m
         unsafe { product_into(Dims::new(m, d.n, d.k), T::ONE, Operand::new(a.data, la), b, T::ZERO, &out, lc, small) };
         then(i..i + m, 0..d.n);
     });
+}
+
+/// The product by panels; `false` where its numbers are not of this type, or lie otherwise.
+///
+/// # Safety
+///
+/// As of [`product_then`], whose assertions were made.
+unsafe fn panels<T: Gemm, U: Tiled>(d: Dims, a: Operand<T>, b: Operand<T>, c: *mut T, then: Finished<'_>) -> bool {
+    let (Some(a), Some(b)) = (strided::<T, U>(a), strided(b)) else { return false };
+    // SAFETY: the caller's promise.
+    Blocked::new(d, a, b, c.cast(), Layout::row_major(d.n)).map(|p| unsafe { p.run(true, Some(then)) }).is_some()
 }

@@ -4,7 +4,7 @@
 use super::lanes::Lanes;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
-use crate::gemv::{Line, ROWS, TOGETHER};
+use crate::gemv::{Dots, Line};
 use crate::simd::{Isa, dispatch};
 
 /// Some rows of `C` over the columns of a panel, and what they are made of.
@@ -247,20 +247,18 @@ pub(super) struct Columns<T> {
 ///
 /// # Safety
 ///
-/// All of it may be read, and written by this thread alone; there are no more columns than [`TOGETHER`].
+/// All of it may be read, and written by this thread alone; there is a row, and there are no more columns than
+/// [`TOGETHER`](crate::gemv::TOGETHER).
 pub(super) unsafe fn columns<T: Line>(isa: Isa, s: &Columns<T>) {
-    for i in (0..s.rows).step_by(ROWS) {
-        let count = ROWS.min(s.rows - i);
-        let mut sums = [[T::default(); ROWS]; TOGETHER];
-        // SAFETY: the caller's promise. A row too many is the last one again.
-        unsafe {
-            let rows = &std::array::from_fn(|r| s.a.add((i + r.min(count - 1)) * s.a_row));
-            T::dot(isa, (s.count, count, s.k), rows, s.b, &mut sums);
-            for (j, sums) in sums[..s.count].iter().enumerate() {
-                sums[..count].iter().enumerate().for_each(|(r, sum)| *s.c.add((i + r) * s.c_row + j) = *sum);
-            }
-        }
-    }
+    let d = Dots {
+        sizes: (s.count, s.rows, s.k),
+        rows: (s.a, s.a_row as isize),
+        x: s.b,
+        out: s.c,
+        steps: (1, s.c_row as isize),
+    };
+    // SAFETY: the caller's promise.
+    unsafe { T::dot(isa, &d) }
 }
 
 impl Tiled for f32 {

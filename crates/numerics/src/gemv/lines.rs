@@ -7,9 +7,6 @@ use crate::simd::{Isa, dispatch, prefetch, prefetch_second};
 /// Vectors of the short side that meet a row at once, at most: registers hold their sums.
 pub(crate) const TOGETHER: usize = 6;
 
-/// Rows of the long side that are given at once.
-pub(crate) const ROWS: usize = 8;
-
 /// How a chip likes rows to be read. A row that streams by throws the vectors out of the L1 cache, so that each group of rows
 /// reads them again from the L2 cache: on Zen 4 with four rows that is a tenth of the time less than with two, and more rows
 /// are slower again. On an Ice Lake server each row is a stream that the hardware follows by itself, and one core may wait for
@@ -40,32 +37,37 @@ impl Manner {
     }
 }
 
-/// What [`Line::dot`] writes: a vector's products with each row.
-pub(crate) type Products<T> = [[T; ROWS]; TOGETHER];
-
 /// Rows of an operand and the step between two.
 pub(crate) type Rows<T> = (*const T, usize);
 
-/// Rows from `R * g` on, `R` of them, times `M` vectors of `k` numbers.
+/// What [`Line::dot`] reads and writes.
+pub(crate) struct Dots<T> {
+    /// Vectors, at most [`TOGETHER`], rows, and numbers of each.
+    pub sizes: (usize, usize, usize),
+    /// The rows, and the step between two.
+    pub rows: (*const T, isize),
+    /// The vectors, one behind the other.
+    pub x: *const T,
+    pub out: *mut T,
+    /// Steps of the results from a vector to the next and from a row to the next.
+    pub steps: (isize, isize),
+}
+
+/// Rows from `from` on, `R` of them, times `M` vectors of `k` numbers. A row too many is the last one again.
 #[inline(always)]
-unsafe fn dot_of<T: Line, S: Lanes<T>, const M: usize, const R: usize>(
-    manner: Manner,
-    g: usize,
-    k: usize,
-    rows: &[*const T; ROWS],
-    x: *const T,
-    out: &mut Products<T>,
-) {
-    // SAFETY: the caller gives `k` numbers in each row and vector.
+unsafe fn dot_of<T: Line, S: Lanes<T>, const M: usize, const R: usize>(manner: Manner, from: usize, d: &Dots<T>) {
+    let (_, count, k) = d.sizes;
+    let row = |r: usize| (from + r).min(count - 1) as isize;
+    // SAFETY: the caller gives `k` numbers in each row and vector, and a place for each product.
     unsafe {
-        let rows: [*const T; R] = std::array::from_fn(|r| rows[R * g + r]);
+        let rows: [*const T; R] = std::array::from_fn(|r| d.rows.0.offset(row(r) * d.rows.1));
         let mut sums = [[S::zero(); R]; M];
         let whole = k / S::LANES * S::LANES;
         for p in (0..whole).step_by(S::LANES) {
             (0..R).for_each(|r| manner.ask(rows[r].wrapping_add(p)));
             let v: [S::V; R] = std::array::from_fn(|r| S::load(rows[r].add(p)));
             for (i, s) in sums.iter_mut().enumerate() {
-                let x = S::load(x.add(i * k + p));
+                let x = S::load(d.x.add(i * k + p));
                 *s = std::array::from_fn(|r| S::fma(x, v[r], s[r]));
             }
         }
@@ -73,7 +75,7 @@ unsafe fn dot_of<T: Line, S: Lanes<T>, const M: usize, const R: usize>(
             let n = k - whole;
             let v: [S::V; R] = std::array::from_fn(|r| S::load_first(rows[r].add(whole), n));
             for (i, s) in sums.iter_mut().enumerate() {
-                let x = S::load_first(x.add(i * k + whole), n);
+                let x = S::load_first(d.x.add(i * k + whole), n);
                 *s = std::array::from_fn(|r| S::fma(x, v[r], s[r]));
             }
         }
@@ -81,52 +83,49 @@ unsafe fn dot_of<T: Line, S: Lanes<T>, const M: usize, const R: usize>(
         for first in (0..M * R).step_by(4) {
             let place = |n: usize| ((first + n).min(M * R - 1) / R, (first + n).min(M * R - 1) % R);
             let four = S::sums(std::array::from_fn(|n| sums[place(n).0][place(n).1]));
-            four.into_iter().enumerate().for_each(|(n, sum)| out[place(n).0][R * g + place(n).1] = sum);
+            for (n, sum) in four.into_iter().enumerate() {
+                let (i, r) = place(n);
+                *d.out.offset(i as isize * d.steps.0 + row(r) * d.steps.1) = sum;
+            }
         }
     }
 }
 
-/// The first `count` rows, as many at a time as the chip likes and registers hold the sums of.
+/// All rows, as many at a time as the chip likes and registers hold the sums of.
 #[inline(always)]
-unsafe fn dots_of<T: Line, S: Lanes<T>, const M: usize>(
-    manner: Manner,
-    count: usize,
-    k: usize,
-    rows: &[*const T; ROWS],
-    x: *const T,
-    out: &mut Products<T>,
-) {
+unsafe fn dots_of<T: Line, S: Lanes<T>, const M: usize>(manner: Manner, d: &Dots<T>) {
     let registers = if S::LANES * size_of::<T>() == 64 { 32 } else { 16 };
     let fits = |rows: usize| M * rows + rows < registers;
+    let (_, count, _) = d.sizes;
+    let mut from = 0;
     // SAFETY: the caller's promise.
     unsafe {
-        if fits(8) && matches!(manner, Manner::Eight) && count > 4 {
-            dot_of::<T, S, M, 8>(manner, 0, k, rows, x, out);
-        } else if fits(4) {
-            (0..count.div_ceil(4)).for_each(|g| dot_of::<T, S, M, 4>(manner, g, k, rows, x, out));
+        if fits(8) && matches!(manner, Manner::Eight) {
+            while count - from > 4 {
+                dot_of::<T, S, M, 8>(manner, from, d);
+                from = count.min(from + 8);
+            }
+        }
+        if fits(4) {
+            (from..count).step_by(4).for_each(|from| dot_of::<T, S, M, 4>(manner, from, d));
         } else {
-            (0..count.div_ceil(2)).for_each(|g| dot_of::<T, S, M, 2>(manner, g, k, rows, x, out));
+            (from..count).step_by(2).for_each(|from| dot_of::<T, S, M, 2>(manner, from, d));
         }
     }
 }
 
 #[inline(always)]
-unsafe fn any_dot<T: Line, S: Lanes<T>>(
-    (m, count, k): (usize, usize, usize),
-    rows: &[*const T; ROWS],
-    x: *const T,
-    out: &mut Products<T>,
-) {
+unsafe fn any_dot<T: Line, S: Lanes<T>>(d: &Dots<T>) {
     let manner = Manner::here();
     // SAFETY: the caller's promise.
     unsafe {
-        match m {
-            1 => dots_of::<T, S, 1>(manner, count, k, rows, x, out),
-            2 => dots_of::<T, S, 2>(manner, count, k, rows, x, out),
-            3 => dots_of::<T, S, 3>(manner, count, k, rows, x, out),
-            4 => dots_of::<T, S, 4>(manner, count, k, rows, x, out),
-            5 => dots_of::<T, S, 5>(manner, count, k, rows, x, out),
-            _ => dots_of::<T, S, 6>(manner, count, k, rows, x, out),
+        match d.sizes.0 {
+            1 => dots_of::<T, S, 1>(manner, d),
+            2 => dots_of::<T, S, 2>(manner, d),
+            3 => dots_of::<T, S, 3>(manner, d),
+            4 => dots_of::<T, S, 4>(manner, d),
+            5 => dots_of::<T, S, 5>(manner, d),
+            _ => dots_of::<T, S, 6>(manner, d),
         }
     }
 }
@@ -159,7 +158,47 @@ unsafe fn add_rows<T: Line, S: Lanes<T>, const R: usize>(
     }
 }
 
-/// `acc[i, j] = sum over k of x[i, k] * rows[k, j]`, eight rows at a time.
+/// `acc[i, j] = sum over k of x[i, k] * rows[k, j]` for `M` vectors and rows of `W` vectors' width: the sums stay in registers.
+/// Every fourth row has sums of its own, as each addition to one waits for the one before.
+#[inline(always)]
+unsafe fn narrow<T: Line, S: Lanes<T>, const M: usize, const W: usize>(
+    (n, k): (usize, usize),
+    (rows, step): Rows<T>,
+    (x, x_step): Rows<T>,
+    (acc, pitch): (*mut T, usize),
+) {
+    // SAFETY: the caller gives `k` rows of `n` numbers, `M` vectors, and room for `M` rows.
+    unsafe {
+        let last = n - (W - 1) * S::LANES;
+        let mut sums = [[[S::zero(); W]; M]; 4];
+        let add = |p: usize, sums: &mut [[S::V; W]; M]| {
+            let row = rows.add(p * step);
+            let v: [S::V; W] =
+                std::array::from_fn(|w| S::load_first(row.add(w * S::LANES), if w + 1 == W { last } else { S::LANES }));
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let x = S::splat(*x.add(i * x_step + p));
+                *sums = std::array::from_fn(|w| S::fma(x, v[w], sums[w]));
+            }
+        };
+        let whole = k / 4 * 4;
+        for p in (0..whole).step_by(4) {
+            (0..4).for_each(|c| add(p + c, &mut sums[c]));
+        }
+        (whole..k).for_each(|p| add(p, &mut sums[0]));
+        for (i, w) in (0..M).flat_map(|i| (0..W).map(move |w| (i, w))) {
+            let sum = S::add(S::add(sums[0][i][w], sums[1][i][w]), S::add(sums[2][i][w], sums[3][i][w]));
+            S::store_first(acc.add(i * pitch + w * S::LANES), sum, if w + 1 == W { last } else { S::LANES });
+        }
+    }
+}
+
+/// Whether sums of `n` numbers for each of `m` vectors are so few that they all stay in registers, and so few that tiles
+/// of a product would wait for each addition.
+pub(crate) fn is_narrow<T>(isa: Isa, m: usize, n: usize) -> bool {
+    m * n.div_ceil(isa.lanes() * 4 / size_of::<T>()) < 4
+}
+
+/// `acc[i, j] = sum over k of x[i, k] * rows[k, j]`, eight rows at a time where sums go through memory.
 #[inline(always)]
 unsafe fn any_axpy<T: Line, S: Lanes<T>>(
     (m, n, k): (usize, usize, usize),
@@ -171,6 +210,14 @@ unsafe fn any_axpy<T: Line, S: Lanes<T>>(
     let manner = Manner::here();
     // SAFETY: the caller gives `k` rows of `n` numbers, `m` vectors of `k`, and room for `m` rows.
     unsafe {
+        match (m, n.div_ceil(S::LANES)) {
+            (1, 1) => return narrow::<T, S, 1, 1>((n, k), rows, x, (acc, pitch)),
+            (1, 2) => return narrow::<T, S, 1, 2>((n, k), rows, x, (acc, pitch)),
+            (1, 3) => return narrow::<T, S, 1, 3>((n, k), rows, x, (acc, pitch)),
+            (2, 1) => return narrow::<T, S, 2, 1>((n, k), rows, x, (acc, pitch)),
+            (3, 1) => return narrow::<T, S, 3, 1>((n, k), rows, x, (acc, pitch)),
+            _ => {}
+        }
         for i in 0..m {
             std::slice::from_raw_parts_mut(acc.add(i * pitch), n).fill(T::default());
         }
@@ -185,18 +232,12 @@ unsafe fn any_axpy<T: Line, S: Lanes<T>>(
 pub(crate) trait Line:
     crate::scratch::Plain + Copy + Default + std::ops::Add<Output = Self> + Send + Sync + 'static
 {
-    /// The products of `m` vectors of `k` numbers, one behind the other, with each of `count` rows.
+    /// The products of vectors with rows.
     ///
     /// # Safety
     ///
-    /// All of them may be read, all [`ROWS`] of them, and there are no more vectors than [`TOGETHER`].
-    unsafe fn dot(
-        isa: Isa,
-        sizes: (usize, usize, usize),
-        rows: &[*const Self; ROWS],
-        x: *const Self,
-        out: &mut Products<Self>,
-    );
+    /// There is at least one row, all rows and vectors have their numbers, and results a place that is the caller's alone.
+    unsafe fn dot(isa: Isa, d: &Dots<Self>);
 
     /// `acc[i, j] = sum over k of x[i, k] * rows[k, j]`, for `m` by `n` by `k`.
     ///
@@ -217,26 +258,15 @@ pub(crate) trait Line:
 macro_rules! line {
     ($t:ty) => {
         impl Line for $t {
-            unsafe fn dot(
-                isa: Isa,
-                sizes: (usize, usize, usize),
-                rows: &[*const $t; ROWS],
-                x: *const $t,
-                out: &mut Products<$t>,
-            ) {
+            unsafe fn dot(isa: Isa, d: &Dots<$t>) {
                 #[inline(always)]
-                unsafe fn body<S: Lanes<$t>>(
-                    sizes: (usize, usize, usize),
-                    rows: &[*const $t; ROWS],
-                    x: *const $t,
-                    out: &mut Products<$t>,
-                ) {
+                unsafe fn body<S: Lanes<$t>>(d: &Dots<$t>) {
                     // SAFETY: the caller's promise.
-                    unsafe { any_dot::<$t, S>(sizes, rows, x, out) }
+                    unsafe { any_dot::<$t, S>(d) }
                 }
-                dispatch!(unsafe fn dot = body(sizes: (usize, usize, usize), rows: &[*const $t; ROWS], x: *const $t, out: &mut Products<$t>));
+                dispatch!(unsafe fn dot = body(d: &Dots<$t>));
                 // SAFETY: the caller's promise.
-                unsafe { dot(isa, sizes, rows, x, out) }
+                unsafe { dot(isa, d) }
             }
 
             unsafe fn axpy(

@@ -16,7 +16,7 @@ use gradus_numerics::{
         conv_input_grad, conv_input_grad_halves, conv_input_grad_pairs, conv_weight_grad, conv_weight_grad_halves,
         conv_weight_grad_pairs, is_forward_last,
     },
-    gemm::{BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_fused},
+    gemm::{self, BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_biased, gemm_fused},
 };
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -59,26 +59,53 @@ fn typed<T: Gemm>(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, c: Slot<'_>, one: T, 
     batched_gemm(Dims::new(m, n, k), one, a, b, zero, out, Layout::row_major(n), &batches);
 }
 
-/// A product of f32 matrices with a vector added to each row, block by block as they are finished.
+/// A product of matrices with a vector added to each row, block by block as they are finished.
 pub fn run_with(spec: &Matmul, a: Slot<'_>, b: Slot<'_>, tail: Tail<'_>, c: Slot<'_>) -> Result<()> {
     let [m, k, n] = spec.mkn;
-    if spec.dtype != DType::F32 || spec.batch.iter().any(|&d| d != 1) {
-        return Err(Tensor::bug("a bias for a product that takes none"));
+    if spec.batch.iter().any(|&d| d != 1) {
+        return Err(Tensor::bug("a bias for a batch of products"));
     }
     if m == 0 || n == 0 {
         return Ok(());
     }
-    // SAFETY: the planner gives a vector of this size, and `c` memory of its own of exactly this size.
-    let (e, out) =
-        unsafe { (epilogue(&tail, n), std::slice::from_raw_parts_mut(address(&c, spec.dtype).cast(), m * n)) };
-    let empty = Operand::new(&[], Layout::row_major(0));
-    let (mut x, mut y) = (empty, empty);
-    if k > 0 {
-        // SAFETY: the strides address elements inside the input buffers.
-        unsafe { (x, y) = (operand(spec, a, &spec.a, [m, k]).0, operand(spec, b, &spec.b, [k, n]).0) };
+    let d = Dims::new(m, n, k);
+    match spec.dtype {
+        // SAFETY: the planner gives a vector of this size, and `c` memory of its own of exactly this size.
+        DType::F32 => unsafe {
+            let (x, y, out) = with(spec, a, b, &c);
+            gemm_fused(d, x, y, out, &epilogue(&tail, n));
+        },
+        // SAFETY: as above.
+        DType::F64 => unsafe {
+            let (x, y, out) = with(spec, a, b, &c);
+            let bias = std::slice::from_raw_parts(address(&tail.bias, DType::F64).cast(), n);
+            gemm_biased(d, x, y, bias, tail.relu, out);
+        },
+        _ => return Err(Tensor::bug("a bias for a product that takes none")),
     }
-    gemm_fused(Dims::new(m, n, k), x, y, out, &e);
     Ok(())
+}
+
+/// Operands and result of a product alone, of a matrix that has elements.
+///
+/// # Safety
+/// The strides address elements inside the input buffers, and `c` is memory of its own of exactly the result's size.
+unsafe fn with<'a, T>(
+    spec: &Matmul,
+    a: Slot<'a>,
+    b: Slot<'a>,
+    c: &Slot<'a>,
+) -> (Operand<'a, T>, Operand<'a, T>, &'a mut [T]) {
+    let [m, k, n] = spec.mkn;
+    let empty = || Operand::new(&[], Layout::row_major(0));
+    // SAFETY: the caller's promise.
+    unsafe {
+        let out = std::slice::from_raw_parts_mut(address(c, spec.dtype).cast(), m * n);
+        if k == 0 {
+            return (empty(), empty(), out);
+        }
+        (operand(spec, a, &spec.a, [m, k]).0, operand(spec, b, &spec.b, [k, n]).0, out)
+    }
 }
 
 /// What the end of a product or a convolution is to the numerics crate.

@@ -63,7 +63,7 @@ pub fn backend() -> &'static dyn Backend {
             dtypes: DType::ALL.to_vec(),
             max_buffer: isize::MAX as usize,
             attention: vec![DType::F32],
-            bias: vec![DType::F32],
+            bias: vec![DType::F32, DType::F64],
             conv_bias: vec![DType::F32],
             relu: true,
             planes: vec![DType::F32],

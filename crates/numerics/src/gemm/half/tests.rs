@@ -136,7 +136,7 @@ fn the_same_bits_on_any_number_of_threads() {
 #[test]
 fn the_shortest_sums() {
     for (m, n) in [(5, 7), (300, 33), (4, 90), (90, 2), (300, 1), (2, 90), (3, 3)] {
-        for k in [1, 2, 7, 8, 9] {
+        for k in [1, 2, 7, 8, 9, 20, 21, 31, 33, 40, 60, 61] {
             for t in 0..8 {
                 let turned = [t & 1 == 1, t & 2 == 2, t & 4 == 4];
                 check::<bf16>(Dims::new(m, n, k), turned, t % 3, 5);

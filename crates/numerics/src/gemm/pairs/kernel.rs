@@ -71,10 +71,6 @@ fn halves(x: __m512i) -> __m512bh {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 unsafe fn sums<const R: usize, const V: usize>(a: Rows, b: *const u32, tile: &Tile) {
-    let mask = |v: usize| {
-        let left = tile.width.saturating_sub(16 * v);
-        if left >= 16 { 0xffff } else { (1u16 << left) - 1 }
-    };
     // SAFETY: the panel has as many pairs as the rows; sums and output have the tile's rows and columns.
     unsafe {
         let mut acc = [[_mm512_setzero_ps(); V]; R];
@@ -108,23 +104,54 @@ unsafe fn sums<const R: usize, const V: usize>(a: Rows, b: *const u32, tile: &Ti
                 }
             }
         }
-        // By value: were the loop above to see its sums read in an order that is found at run time, they would live in memory.
-        for (r, acc) in acc.into_iter().enumerate() {
-            for (v, acc) in acc.into_iter().enumerate() {
-                let Some(out) = &tile.out else {
-                    _mm512_storeu_ps(tile.sums.add((r * VECTORS + v) * 16), acc);
-                    continue;
-                };
-                let (to, rounded) = (out.at(r, 16 * v), round(acc));
-                if to.cs == 1 {
-                    _mm256_mask_storeu_epi16(to.at.cast(), mask(v), rounded);
-                    continue;
-                }
-                let mut all = [0u16; 16];
-                _mm256_storeu_si256(all.as_mut_ptr().cast(), rounded);
-                for (i, x) in all.iter().enumerate().take(tile.width - 16 * v) {
-                    *to.at(0, i).at = *x;
-                }
+        // Row by row in the text: were these loops, the sums would live in memory, and go there and back once more.
+        macro_rules! rows {
+            ($r:ident, $sums:ident => $done:expr; $($n:literal)*) => {{ $(if let Some(&$sums) = acc.get($n) {
+                let $r = $n;
+                $done;
+            })* }};
+        }
+        let Some(out) = &tile.out else {
+            return rows!(r, acc => keep(acc, tile.sums.add(r * VECTORS * 16)); 0 1 2 3 4 5 6 7);
+        };
+        let last = tile.width - 16 * (V - 1);
+        if out.cs == 1 {
+            let mask = u16::MAX >> (16 - last);
+            return rows!(r, acc => lay(acc, out.at(r, 0).at, mask); 0 1 2 3 4 5 6 7);
+        }
+        let mut all = [0.0; ROWS * VECTORS * 16];
+        rows!(r, acc => keep(acc, all.as_mut_ptr().add(r * VECTORS * 16)); 0 1 2 3 4 5 6 7);
+        for (r, v) in (0..R).flat_map(|r| (0..V).map(move |v| (r, v))) {
+            let mut rounded = [0u16; 16];
+            let sums = _mm512_loadu_ps(all.as_ptr().add((r * VECTORS + v) * 16));
+            _mm256_storeu_si256(rounded.as_mut_ptr().cast(), round(sums));
+            for (i, x) in rounded.iter().enumerate().take(if v + 1 < V { 16 } else { last }) {
+                *out.at(r, 16 * v + i).at = *x;
+            }
+        }
+    }
+}
+
+/// A row's sums, as they are.
+#[inline(always)]
+unsafe fn keep<const V: usize>(acc: [__m512; V], to: *mut f32) {
+    for (v, acc) in acc.into_iter().enumerate() {
+        // SAFETY: the caller's place for them.
+        unsafe { _mm512_storeu_ps(to.add(16 * v), acc) };
+    }
+}
+
+/// A row's sums, rounded, one beside the other: of the last vector those of the mask.
+#[inline(always)]
+unsafe fn lay<const V: usize>(acc: [__m512; V], to: *mut u16, mask: u16) {
+    for (v, acc) in acc.into_iter().enumerate() {
+        // SAFETY: the caller has the instructions, and a place for them.
+        unsafe {
+            let (rounded, at) = (round(acc), to.add(16 * v));
+            if v + 1 < V {
+                _mm256_storeu_si256(at.cast(), rounded);
+            } else {
+                _mm256_mask_storeu_epi16(at.cast(), mask, rounded);
             }
         }
     }

@@ -22,8 +22,9 @@ pub(super) unsafe fn pack(a: Numbers, rows: usize, k: usize, step: usize, to: *m
             }
         } else if a.cs == 1 {
             for r in (0..step).step_by(16) {
-                turn_rows(a.from(r, 0), rows.saturating_sub(r).min(16), whole, step, to.add(r));
+                turn_rows(a.from(r, 0), rows.saturating_sub(r).min(16), k, step, to.add(r));
             }
+            return;
         } else {
             for p in 0..whole {
                 for r in 0..step {
@@ -39,29 +40,60 @@ pub(super) unsafe fn pack(a: Numbers, rows: usize, k: usize, step: usize, to: *m
     }
 }
 
-/// Up to 16 rows of contiguous numbers to columns of pairs, by squares that are turned in registers.
+/// Up to 16 rows of `k` contiguous numbers to columns of pairs, by squares that are turned in registers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn turn_rows(a: Numbers, rows: usize, pairs: usize, step: usize, to: *mut u32) {
-    for p in (0..pairs).step_by(16) {
-        let n = (pairs - p).min(16);
-        // SAFETY: the caller's rows and room; moving numbers about does not look at what they are.
-        unsafe {
-            let from = a.from(0, 2 * p);
-            if rows == 16 && n == 16 && a.rs > 0 && a.rs % 2 == 0 {
-                <Avx512>::transpose(from.at.cast(), a.rs as usize / 2, to.add(p * step).cast(), step);
-                continue;
+unsafe fn turn_rows(a: Numbers, rows: usize, k: usize, step: usize, to: *mut u32) {
+    let mut from = 0;
+    // SAFETY: the caller's rows and room; moving numbers about does not look at what they are.
+    unsafe {
+        if rows == 16 && a.rs > 0 && a.rs % 2 == 0 {
+            while k - from >= 32 {
+                let at = a.from(0, from).at;
+                <Avx512>::transpose(at.cast(), a.rs as usize / 2, to.add(from / 2 * step).cast(), step);
+                from += 32;
             }
-            let mut block = [[0u32; 16]; 32];
-            let (straight, turned) = block.split_at_mut(16);
-            let mask = ((1u32 << n) - 1) as u16;
-            for (r, line) in straight.iter_mut().enumerate().take(rows) {
-                let numbers = _mm512_maskz_loadu_epi32(mask, from.from(r, 0).at.cast());
-                _mm512_storeu_si512(line.as_mut_ptr().cast(), numbers);
+        }
+        // Four pairs of all rows at a time: of short rows there are no more.
+        for from in (from..k).step_by(8) {
+            let (some, to) = (a.from(0, from), to.add(from / 2 * step));
+            match (rows, k - from) {
+                (16, 8..) => turn_four(|r| _mm_loadu_si128(some.from(r, 0).at.cast()), 4, step, to),
+                (_, left) => {
+                    let mask = if left >= 8 { 0xff } else { (1u8 << left) - 1 };
+                    let row = |r: usize| match r < rows {
+                        true => _mm_maskz_loadu_epi16(mask, some.from(r, 0).at.cast()),
+                        false => _mm_setzero_si128(),
+                    };
+                    turn_four(row, left.min(8).div_ceil(2), step, to);
+                }
             }
-            <Avx512>::transpose(straight.as_ptr().cast(), 16, turned.as_mut_ptr().cast(), 16);
-            for (i, line) in turned.iter().enumerate().take(n) {
-                _mm512_storeu_si512(to.add((p + i) * step).cast(), _mm512_loadu_si512(line.as_ptr().cast()));
+        }
+    }
+}
+
+/// The first `pairs` of up to four pairs of 16 rows, turned.
+#[inline(always)]
+unsafe fn turn_four(row: impl Fn(usize) -> __m128i, pairs: usize, step: usize, to: *mut u32) {
+    // SAFETY: the callers have the instructions, and room for these pairs.
+    unsafe {
+        // Rows `r`, `r + 4` and so on are one vector.
+        let every = |r: usize| {
+            let two = |a, b| _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(a), b);
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(two(row(r), row(r + 4))), two(row(r + 8), row(r + 12)))
+        };
+        let (a, b, c, d) = (every(0), every(1), every(2), every(3));
+        let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
+        let (ef, gh) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+        let turned = [
+            _mm512_unpacklo_epi64(ab, cd),
+            _mm512_unpackhi_epi64(ab, cd),
+            _mm512_unpacklo_epi64(ef, gh),
+            _mm512_unpackhi_epi64(ef, gh),
+        ];
+        for (p, turned) in turned.into_iter().enumerate() {
+            if p < pairs {
+                _mm512_storeu_si512(to.add(p * step).cast(), turned);
             }
         }
     }
