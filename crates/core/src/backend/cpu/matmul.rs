@@ -16,7 +16,7 @@ use gradus_numerics::{
         conv_input_grad, conv_input_grad_halves, conv_input_grad_pairs, conv_weight_grad, conv_weight_grad_halves,
         conv_weight_grad_pairs, is_forward_last,
     },
-    gemm::{self, BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_biased, gemm_fused},
+    gemm::{BatchOffset, Dims, Gemm, Half, Layout, Operand, batched_gemm, gemm_biased, gemm_fused},
 };
 use half::{bf16, f16};
 use smallvec::SmallVec;
