@@ -141,6 +141,9 @@ fn main() {
         }
         bench.names.extend(sweep::any::names(seed, draw));
     }
+    if sweep {
+        bench.names = sweep::chosen(&bench.names);
+    }
     let text = |e: gradus_core::Error| e.to_string();
     let done = match (sweep, against) {
         (true, true) => sweep::against(&bench.names, rounds),

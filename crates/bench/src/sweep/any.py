@@ -1,5 +1,5 @@
 # The drawn cases of `any/run.rs`, under the same names.
-TYPES = dict(f32=torch.float32, f64=torch.float64, bf16=torch.bfloat16, f16=torch.float16, i64=torch.int64, i32=torch.int32, u8=torch.uint8)  # fmt: skip
+TYPES = dict(f32=torch.float32, f64=torch.float64, bf16=torch.bfloat16, f16=torch.float16, i64=torch.int64, i32=torch.int32, i16=torch.int16, u8=torch.uint8, bool=torch.bool)  # fmt: skip
 
 
 def whole(text):
@@ -8,11 +8,22 @@ def whole(text):
 
 def of_type(shape, d):
     x = r(*shape)
+    if d == torch.bool:
+        return x > 0
     return x.to(d) if d.is_floating_point else (x.abs() * 10 + 1).to(d)
 
 
+def values(shape, d, value):
+    if value == "":
+        return of_type(shape, d)
+    x = r(*shape)
+    made = dict(p=lambda: x.abs() + 0.1, o=lambda: x.abs() + 1.1, u=lambda: torch.rand(*shape) * 0.9 + 0.05)
+    made["spd"] = lambda: x @ x.mT / shape[-1] + torch.eye(shape[-1])
+    return (made[value]() if value in made else torch.randint(0, int(value[1:]), shape)).to(d)
+
+
 def operand(text):
-    kind, shape, layout = text.split("@")
+    kind, shape, layout, value = (text.split("@") + ["c", ""])[:4] if text.count("@") == 1 else (text.split("@") + [""])[:4]
     shape = whole(shape)
     held = list(shape)
     if layout == "t":
@@ -25,7 +36,7 @@ def operand(text):
         held[-1] *= 2
     elif layout == "k":
         held = [shape[0], shape[2], shape[3], shape[1]]
-    x = of_type(held, TYPES[kind])
+    x = values(held, TYPES[kind], value)
     if layout == "t":
         return x.transpose(-2, -1)
     if layout == "s":

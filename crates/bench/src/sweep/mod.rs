@@ -3,6 +3,7 @@
 //! over ours, the worst first.
 
 pub mod any;
+mod calls;
 mod elements;
 mod layers;
 mod shapes;
@@ -17,7 +18,15 @@ use std::{
 };
 
 /// PyTorch's side of it.
-const TORCH: &str = concat!(include_str!("torch.py"), "\n\n", include_str!("wide.py"), "\n\n", include_str!("any.py"));
+const TORCH: &str = concat!(
+    include_str!("torch.py"),
+    "\n\n",
+    include_str!("wide.py"),
+    "\n\n",
+    include_str!("any.py"),
+    "\n\n",
+    include_str!("calls.py")
+);
 
 /// Times cases and prints `name ms`.
 pub struct Sweep {
@@ -29,7 +38,7 @@ pub struct Sweep {
 impl Sweep {
     /// Times what a case computes; names that were given are beginnings.
     fn time(&self, name: &str, mut f: impl FnMut() -> Result<Vec<Tensor>>) -> Result<()> {
-        if !self.names.is_empty() && !self.names.iter().any(|n| name.starts_with(n.as_str())) {
+        if !self.names.iter().any(|n| name.starts_with(n.as_str())) {
             return Ok(());
         }
         let mut run = || -> Result<f64> {
@@ -72,13 +81,33 @@ fn normal(shape: &[usize]) -> Result<Tensor> {
     Ok(t)
 }
 
-/// Runs the cases whose names begin so, or all.
+/// What names stand for: beginnings in the list of calls become its names, no name at all becomes everything.
+pub fn chosen(names: &[String]) -> Vec<String> {
+    if names.is_empty() {
+        // All other names begin with nothing.
+        return std::iter::once(String::new()).chain(calls::names("")).collect();
+    }
+    let expand = |n: &String| match calls::is_case(n) && !n.ends_with(')') {
+        true => calls::names(n),
+        false => vec![n.clone()],
+    };
+    names.iter().flat_map(expand).collect()
+}
+
+/// Runs the cases whose names begin so.
 pub fn run(names: &[String], profile: bool) -> Result<()> {
     manual_seed(0);
     let sweep = Sweep { names: names.to_vec(), profile };
-    let (drawn, listed): (Vec<&String>, Vec<&String>) = names.iter().partition(|n| n.starts_with(any::PREFIX));
-    drawn.iter().try_for_each(|name| any::run(&sweep, name))?;
-    if listed.is_empty() && !drawn.is_empty() {
+    // Cases that are their names, and those whose names begin so.
+    let (named, listed): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|n| any::is_case(n) || calls::is_case(n));
+    for name in &named {
+        match any::is_case(name) {
+            true => any::run(&sweep, name)?,
+            false => calls::run(&sweep, name)?,
+        }
+    }
+    if listed.is_empty() && !named.is_empty() {
         return Ok(());
     }
     gradus_core::no_grad(|| elements::run(&sweep))?;

@@ -5,10 +5,15 @@
 mod draw;
 mod run;
 
-pub use {draw::names, run::run};
+pub use {draw::names, run::operand, run::run};
 
 /// How the names of drawn cases begin.
-pub const PREFIX: &str = "any:";
+const PREFIX: &str = "any:";
+
+/// Whether a name is that of a drawn case.
+pub fn is_case(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
 
 #[cfg(test)]
 mod tests {

@@ -69,12 +69,15 @@ fn dtype(name: &str) -> Result<DType> {
     found.map(|t| t.1).ok_or_else(|| Error::value("--sweep", format!("{name:?} is no type")))
 }
 
-/// `type@shape@layout`: `c` one element after the other, `t` the last two axes turned, `s` cut from longer rows, `r` every
-/// other row, `e` every other element, `k` images with their channels last.
-fn operand(text: &str) -> Result<Tensor> {
+/// `type@shape@layout@values`. Layouts: `c` one element after the other, `t` the last two axes turned, `s` cut from longer rows, `r` every
+/// other row, `e` every other element, `k` images with their channels last. Values: those of [`of`] where nothing is said, or as in [`values`].
+pub fn operand(text: &str) -> Result<Tensor> {
     let parts: Vec<&str> = text.split('@').collect();
-    let [kind, shape, layout] = parts[..] else {
-        return Err(Error::value("--sweep", format!("{text:?} is not type@shape@layout")));
+    let (kind, shape, layout, value) = match parts[..] {
+        [kind, shape] => (kind, shape, "c", ""),
+        [kind, shape, layout] => (kind, shape, layout, ""),
+        [kind, shape, layout, value] => (kind, shape, layout, value),
+        _ => return Err(Error::value("--sweep", format!("{text:?} is not type@shape@layout@values"))),
     };
     let (kind, shape) = (dtype(kind)?, numbers(shape)?);
     let last = shape.len() - 1;
@@ -87,7 +90,7 @@ fn operand(text: &str) -> Result<Tensor> {
         "k" => held = vec![shape[0], shape[2], shape[3], shape[1]],
         _ => {}
     }
-    let x = of(&held, kind)?;
+    let x = values(&held, kind, value)?;
     match layout {
         "t" => x.transpose(-2, -1),
         "s" => x.narrow(-1, 3, shape[last]),
@@ -95,6 +98,22 @@ fn operand(text: &str) -> Result<Tensor> {
         "e" => x.slice(-1, None, None, 2),
         "k" => x.permute([0, 3, 1, 2]),
         _ => Ok(x),
+    }
+}
+
+/// Numbers in a type: `p` above zero, `o` above one, `u` from 0.05 to 0.95, `bN` integers below N, `spd` a matrix that is positive definite.
+fn values(shape: &[usize], kind: DType, value: &str) -> Result<Tensor> {
+    let cast = |x: Tensor| made(x.to_dtype(kind));
+    match value {
+        "" => of(shape, kind),
+        "p" => cast(normal(shape)?.abs() + 0.1),
+        "o" => cast(normal(shape)?.abs() + 1.1),
+        "u" => cast(Tensor::rand(shape) * 0.9 + 0.05),
+        "spd" => {
+            let (x, n) = (normal(shape)?, shape[shape.len() - 1]);
+            cast((x.matmul(&x.transpose(-2, -1)?)? * (1.0 / n as f64)).add(Tensor::eye(n, n, DType::F32))?)
+        }
+        _ => cast(below(number(value.trim_start_matches('b'))? as i64, shape)?),
     }
 }
 
