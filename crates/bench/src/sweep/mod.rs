@@ -4,6 +4,7 @@
 
 pub mod any;
 mod calls;
+mod changing;
 mod elements;
 mod layers;
 mod shapes;
@@ -25,7 +26,9 @@ const TORCH: &str = concat!(
     "\n\n",
     include_str!("any.py"),
     "\n\n",
-    include_str!("calls.py")
+    include_str!("calls.py"),
+    "\n\n",
+    include_str!("changing.py")
 );
 
 /// Times cases and prints `name ms`.
@@ -114,7 +117,8 @@ pub fn run(names: &[String], profile: bool) -> Result<()> {
     layers::run(&sweep)?;
     shapes::run(&sweep)?;
     steps::run(&sweep)?;
-    wide::run(&sweep)
+    wide::run(&sweep)?;
+    changing::run(&sweep)
 }
 
 /// Both sides in turns, `rounds` times; the table of the ratios of the medians.

@@ -434,7 +434,7 @@ def steps():
             pair(f"{kind}_{i}_{h}_{time_}x{batch}", model, r(batch, time_, i), classes(batch))
 
 
-drawn = bool(names) and all(n.startswith("any:") for n in names)
+drawn = bool(names) and all(n.startswith(("any:", "call")) for n in names)
 if not drawn:
     with torch.no_grad():
         elements()
