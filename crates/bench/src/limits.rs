@@ -11,6 +11,11 @@ use std::hint::black_box;
 /// The side of the matrix that the sums and the product with a vector read.
 const N: usize = 4096;
 
+/// The rows of the table of the embedding, the numbers of each, and how many are looked up.
+const TABLE: usize = 50257;
+const WIDTH: usize = 768;
+const LOOKED_UP: usize = 8192;
+
 /// Tasks, each of as many whole rows.
 const PARTS: usize = 8;
 
@@ -20,6 +25,7 @@ pub fn of(work: &str) -> Option<&'static str> {
         "matvec" | "sum_all" | "sum_1" => "limit_read",
         "sum_0" => "limit_rows",
         "add_bcast" => "limit_add",
+        "embedding" => "limit_gather",
         _ => return None,
     })
 }
@@ -33,6 +39,22 @@ pub fn run(bench: &Bench) {
     if bench.names("limit_rows") {
         let x = numbers(N * N);
         bench.time("limit_rows", || parts(&x, |part| _ = black_box(rows(part))));
+    }
+    if bench.names("limit_gather") {
+        let x = numbers(TABLE * WIDTH);
+        let mut y = numbers(LOOKED_UP * WIDTH);
+        // Rows anywhere: multiples of a prime.
+        let row = |i: usize| &x[i * 7919 % TABLE * WIDTH..][..WIDTH];
+        bench.time("limit_gather", || {
+            let to: Vec<_> = y.chunks_mut(LOOKED_UP * WIDTH / PARTS).map(std::sync::Mutex::new).collect();
+            for_tasks(PARTS, true, |t| {
+                let mut to = to[t].lock().unwrap_or_else(|e| e.into_inner());
+                for (i, to) in to.chunks_exact_mut(WIDTH).enumerate() {
+                    to.copy_from_slice(row(t * (LOOKED_UP / PARTS) + i));
+                }
+            });
+            black_box(&y);
+        });
     }
     if bench.names("limit_add") {
         let (x, row) = (numbers(N * N / 4), numbers(N / 2));
