@@ -134,6 +134,17 @@ pub enum Scalar {
     B(bool),
 }
 
+/// By the bits: numbers that are equal but look different are different structure.
+impl std::hash::Hash for Scalar {
+    fn hash<H: std::hash::Hasher>(&self, h: &mut H) {
+        match *self {
+            Scalar::F(x) => (0u8, x.to_bits()).hash(h),
+            Scalar::I(x) => (1u8, x).hash(h),
+            Scalar::B(x) => (2u8, x).hash(h),
+        }
+    }
+}
+
 impl Scalar {
     /// The value as f64.
     pub fn f64(self) -> f64 {

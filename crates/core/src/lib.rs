@@ -12,6 +12,7 @@ mod dtype;
 mod error;
 pub mod grad;
 pub mod graph;
+mod hash;
 pub mod kernel;
 pub mod op;
 pub mod plan;

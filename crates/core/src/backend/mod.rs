@@ -82,6 +82,9 @@ pub struct Run<'a> {
 pub trait Executable: Send + Sync + Any {
     /// For the backend that made it.
     fn as_any(&self) -> &dyn Any;
+
+    /// Says that it will run many times: what pays only then can be done now.
+    fn prepare(&self) {}
 }
 
 /// A batched matrix product `c[b] = a[b] @ b[b]`, `c` contiguous; strides in elements.

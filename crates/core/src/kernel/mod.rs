@@ -61,7 +61,7 @@ pub enum Level {
 }
 
 /// One loop nest. Its structure only: buffers, their offsets and scalar parameters come with each launch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Kernel {
     /// Extents of the map space.
     pub map: Vec<usize>,
@@ -87,7 +87,7 @@ pub struct Arg {
 }
 
 /// An instruction; its index is the value it defines.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Inst {
     /// What it does.
     pub kind: InstKind,
@@ -98,7 +98,7 @@ pub struct Inst {
 }
 
 /// What an instruction does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum InstKind {
     /// A constant that is part of the structure.
     Const(Scalar),
@@ -145,7 +145,7 @@ pub enum Source {
 }
 
 /// An element address, affine in the map and reduce indices, with bounds (outside: zero) and looked-up parts.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Hash, Default)]
 pub struct Access {
     /// Elements a step, map axes first, then reduce axes.
     pub strides: Vec<isize>,

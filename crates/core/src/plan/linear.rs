@@ -3,6 +3,7 @@
 use crate::{
     Device, Scalar, Tensor,
     graph::{Value, Walk},
+    hash::Mix,
     op::Op,
     view::View,
 };
@@ -45,35 +46,6 @@ pub struct LinearNode {
     pub scalar: usize,
     /// Nodes of the graph that read it.
     pub uses: usize,
-}
-
-/// Collects the hash: two independent 64-bit mixes, so that a collision is out of the question.
-struct Mix(u64, u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for c in bytes.chunks(8) {
-            let mut w = [0; 8];
-            w[..c.len()].copy_from_slice(c);
-            self.write_u64(u64::from_le_bytes(w));
-        }
-    }
-    fn write_u64(&mut self, x: u64) {
-        self.0 = (self.0 ^ x).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-        self.1 = (self.1.rotate_left(23) ^ x).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    }
-    fn write_usize(&mut self, x: usize) {
-        self.write_u64(x as u64);
-    }
-    fn write_u8(&mut self, x: u8) {
-        self.write_u64(x as u64);
-    }
-    fn write_isize(&mut self, x: isize) {
-        self.write_u64(x as u64);
-    }
 }
 
 /// Nodes of the last graph.
@@ -125,7 +97,7 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
     }
     drop(walk);
     let mut scalars = Vec::new();
-    let mut h = Mix(1, 2);
+    let mut h = Mix::default();
     for n in &mut nodes {
         let node = n.tensor.node();
         n.scalar = scalars.len();
@@ -145,18 +117,18 @@ pub fn linearize(roots: &[Tensor], device: Device) -> Linear {
         hash_node(n, &mut h);
     }
     let own = scalars.len();
-    Linear { nodes, scalars, own, key: (h.0, h.1), device }
+    Linear { nodes, scalars, own, key: h.both(), device }
 }
 
 impl Linear {
     /// Says that only these nodes will be read.
     pub fn want(&mut self, wanted: impl Fn(usize) -> bool) {
-        let mut h = Mix(1, 2);
+        let mut h = Mix::default();
         for (i, n) in self.nodes.iter_mut().enumerate() {
             (n.wanted, n.keep) = (n.value.is_none() && wanted(i), false);
             hash_node(n, &mut h);
         }
-        self.key = (h.0, h.1);
+        self.key = h.both();
     }
 }
 

@@ -149,3 +149,15 @@ pub struct Plan {
     /// Nodes after those of the graph: what each does, and the call it is a part of.
     pub inner: Vec<(String, usize)>,
 }
+
+impl Plan {
+    /// Says that it will run many times.
+    pub fn prepare(&self) {
+        for step in &self.steps {
+            match step {
+                Step::Kernel { exe, .. } | Step::Kernels { exe, .. } => exe.prepare(),
+                Step::Matmul { .. } | Step::Conv { .. } | Step::Host { .. } | Step::Custom { .. } => {}
+            }
+        }
+    }
+}

@@ -90,6 +90,7 @@ impl Recipe {
                 };
                 drawn.push((r, scalar, nth));
             }
+            ran.plan.prepare();
             let lines = ran.lines();
             let (plan, mut buffers, scalars) = (ran.plan, ran.buffers, ran.graph.scalars);
             for (b, home) in plan.buffers.iter().enumerate() {

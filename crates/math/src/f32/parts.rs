@@ -3,9 +3,24 @@
 use super::coefficients::MAGIC;
 
 /// Sixteen numbers, one a lane of the widest registers, which can be looked up in one instruction.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 #[repr(align(64))]
 pub struct Table(pub [f32; 16]);
+
+/// A table is itself and no other.
+impl PartialEq for Table {
+    fn eq(&self, other: &Table) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Table {}
+
+impl std::hash::Hash for Table {
+    fn hash<H: std::hash::Hasher>(&self, h: &mut H) {
+        std::ptr::hash(self, h);
+    }
+}
 
 /// A function of `N - 1` degrees in each of sixteen parts of equal width. Parts are wide enough that the last one reaches to where
 /// the function is 1, and widths were chosen among many for which the first coefficients are nearly numbers of 32 bits.

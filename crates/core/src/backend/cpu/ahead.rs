@@ -19,7 +19,7 @@ pub struct Ahead {
 }
 
 /// Where memory is fetched to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fetch {
     /// The nearest cache.
     Near,

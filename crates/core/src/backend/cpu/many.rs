@@ -1,6 +1,6 @@
 //! Kernels of one body as one launch: all their blocks are shared out over the threads at once.
 
-use super::{address, exec, program::Program};
+use super::{address, exec, program::Program, tier::Tiered};
 use crate::{
     Result, Scalar, Tensor,
     backend::{Executable, Slot},
@@ -81,9 +81,13 @@ impl Lines {
     }
 }
 
-impl Executable for Many {
+impl Executable for Tiered<Many> {
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn prepare(&self) {
+        self.best();
     }
 }
 

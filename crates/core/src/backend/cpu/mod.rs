@@ -37,6 +37,7 @@ mod sources;
 mod split;
 mod straight;
 mod take;
+mod tier;
 mod tiles;
 mod transfer;
 mod triangle;
@@ -51,12 +52,15 @@ use crate::{
 };
 use gradus_numerics::pool::{Pool, Pooled};
 use std::sync::{Arc, OnceLock};
+use tier::{InUse, Tiered};
 
 /// The CPU backend, made once.
 pub fn backend() -> &'static dyn Backend {
     static CPU: OnceLock<Cpu> = OnceLock::new();
     CPU.get_or_init(|| Cpu {
         pool: pool::Pool::default(),
+        ready: InUse::none(),
+        many: InUse::none(),
         limits: Limits {
             max_args: 256,
             max_insts: 256,
@@ -76,6 +80,8 @@ pub fn backend() -> &'static dyn Backend {
 struct Cpu {
     pool: pool::Pool,
     limits: Limits,
+    ready: InUse<forms::Ready>,
+    many: InUse<Tiered<many::Many>>,
 }
 
 /// The address of a slot's first element.
@@ -120,7 +126,8 @@ impl Backend for Cpu {
 
     fn compile(&self, kernel: &Kernel) -> Result<Arc<dyn Executable>> {
         verify(kernel).map_err(|why| Error::new("compile", ErrorKind::Internal(why)))?;
-        Ok(Arc::new(forms::Ready::of(kernel)))
+        let ready = self.ready.of(std::slice::from_ref(kernel), || Ok::<_, Error>(forms::Ready::of(kernel)))?;
+        Ok(ready)
     }
 
     fn launch(&self, exe: &dyn Executable, args: &[Slot<'_>], params: &[Scalar]) -> Result<()> {
@@ -133,7 +140,8 @@ impl Backend for Cpu {
 
     fn compile_many(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {
         kernels.iter().try_for_each(verify).map_err(|why| Error::new("compile", ErrorKind::Internal(why)))?;
-        Ok(Some(Arc::new(many::Many::new(kernels))))
+        let many = self.many.of(kernels, || Ok::<_, Error>(Tiered::new(kernels, many::Many::new)))?;
+        Ok(Some(many))
     }
 
     fn compile_join(&self, kernels: &[Kernel]) -> Result<Option<Arc<dyn Executable>>> {
@@ -147,10 +155,10 @@ impl Backend for Cpu {
             unsafe { join.run(args) };
             return Ok(());
         }
-        let many = exe.as_any().downcast_ref::<many::Many>();
+        let many = exe.as_any().downcast_ref::<Tiered<many::Many>>();
         let many = many.ok_or_else(|| Tensor::bug("a kernel of another backend"))?;
         // SAFETY: as for one kernel, and the planner gives each its own buffers to write.
-        unsafe { many.run(args, params) }
+        unsafe { many.now().run(args, params) }
     }
 
     fn reads_last(&self, conv: &Conv) -> bool {

@@ -79,6 +79,11 @@ pub fn available() -> bool {
     false
 }
 
+/// What is made without loops, as all is.
+pub fn without<T>(make: impl FnOnce() -> T) -> (T, bool) {
+    (make(), false)
+}
+
 /// Where the places would begin in a function's table.
 pub const FIRST_PLACE: usize = 2;
 

@@ -326,12 +326,39 @@ impl Program {
             pass.row_calls_only = compile(&values.iter().filter(no_store).copied().collect::<Vec<_>>());
             pass.plain = compiler.elems(&pass.elems);
         }
+        let ahead = ahead::prefetches(&kernel, style, &cursors, &passes);
+        let cut = style == Style::Columns && rows == inner && !whole && !tiles && wants_cut(&kernel);
+        // Elements of a block where so many values have registers in memory.
+        let block_of = |registers: usize| {
+            let (lanes, target) = (kernel.order.lanes.min(cols.max(1)), block_size(registers));
+            let unit = match style {
+                Style::Columns => (target / lanes).max(64).min(target),
+                Style::Rows => target,
+            };
+            let unit = if whole { inner.min(WHOLE_LINE) } else { unit };
+            let unit = if tiles { unit.min(tiles::WIDTH) } else { unit };
+            let unit = match blocks {
+                Blocks::Lines(line) => (unit / line).max(1) * line,
+                Blocks::Along | Blocks::Across => unit,
+            }
+            .min(inner);
+            if cut { unit.min(inner.div_ceil(CUTS).next_multiple_of(LEAST_CUT)) } else { unit }
+        };
+        let functions_of = |passes: &[Pass], unit: usize| {
+            let unit = if style == Style::Rows { 1 } else { unit };
+            let (cursors, cached, passes) = (&cursors, &cached[..], (passes, &ahead[..]));
+            Functions::new(&Made { k: &kernel, cursors, style, blocks, passes, cached, unit, inner })
+        };
+        // A function has no registers in memory. Where one does everything, loops would never run.
+        let most = block_of(0);
+        let functions = functions_of(&passes, most);
+        let everything = functions.units.is_some();
         let mut loops = vec![];
         let still = jit::still(&kernel, style, &micro::filled(&kernel, &cursors));
         let context = jit::Context { k: &kernel, style, cached: &cached, still: &still, cursors: &cursors.all };
-        let ahead = ahead::prefetches(&kernel, style, &cursors, &passes);
         for (pass, ahead) in passes.iter_mut().zip(&ahead) {
-            pass.calls = jit::with_loops(&context, &pass.plain, ahead, &mut loops);
+            pass.calls =
+                if everything { pass.plain.clone() } else { jit::with_loops(&context, &pass.plain, ahead, &mut loops) };
         }
         let (touched, mut called) = touched(&kernel, &passes, &loops);
         if style == Style::Columns {
@@ -340,22 +367,9 @@ impl Program {
             rows.for_each(|&v| kernel.operands(v).iter().for_each(|&o| called[o] = true));
         }
         let registers_used = (0..n).filter(|&v| touched[v] && !cached[v] && !in_memory[v]).count();
-        let lanes = kernel.order.lanes.min(cols.max(1));
-        let target = block_size(registers_used);
-        let unit = match style {
-            Style::Columns => (target / lanes).max(64).min(target),
-            Style::Rows => target,
-        };
-        let unit = if whole { inner.min(WHOLE_LINE) } else { unit };
-        let unit = if tiles { unit.min(tiles::WIDTH) } else { unit };
-        let unit = match blocks {
-            Blocks::Lines(line) => (unit / line).max(1) * line,
-            Blocks::Along | Blocks::Across => unit,
-        }
-        .min(inner);
+        let unit = if everything { most } else { block_of(registers_used) };
+        let functions = if unit == most { functions } else { functions_of(&passes, unit) };
         let work = rows.saturating_mul(cols).saturating_mul(cost(&kernel));
-        let cut = style == Style::Columns && rows == inner && !whole && !tiles && wants_cut(&kernel);
-        let unit = if cut { unit.min(inner.div_ceil(CUTS).next_multiple_of(LEAST_CUT)) } else { unit };
         let block = unit.next_multiple_of(16);
         let block = if style == Style::Rows && blocks != Blocks::Along { unit } else { block };
         let unit = if style == Style::Rows { 1 } else { unit };
@@ -365,19 +379,12 @@ impl Program {
         let transposition = super::copy::Transposition::of(&kernel);
         let reseek =
             blocks == Blocks::Across || passes.iter().flat_map(|p| &p.calls).any(|m| matches!(m, Micro::Other(_)));
-        let made = Made {
-            k: &kernel,
-            cursors: &cursors,
-            style,
-            blocks,
-            passes: (&passes, &ahead),
-            cached: &cached,
-            unit,
-            inner,
-        };
-        let functions = Functions::new(&made);
         let cursors = cursors.all;
-        let nests = if reseek { None } else { nest::nests(&kernel, style, &passes, &cursors, &loops, block, cols) };
+        let nests = if reseek || everything {
+            None
+        } else {
+            nest::nests(&kernel, style, &passes, &cursors, &loops, block, cols)
+        };
         let by_lines = kernel.chunks_are_lines() && passes.iter().enumerate().all(|(s, p)| functions.takes(s, p));
         let bare = style == Style::Rows && (nests.is_some() || by_lines);
         if bare {

@@ -116,6 +116,13 @@ impl PartialEq for Ewise {
     }
 }
 
+/// A row is itself and no other.
+impl std::hash::Hash for Ewise {
+    fn hash<H: std::hash::Hasher>(&self, h: &mut H) {
+        std::ptr::hash(self, h);
+    }
+}
+
 impl std::fmt::Debug for Ewise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)

@@ -4,14 +4,19 @@ use super::{
     asm::{self, Op},
     width::Width,
 };
-use crate::{backend::cpu::ahead::Fetch, op::ReduceOp};
+use crate::{backend::cpu::ahead::Fetch, hash::Mix, op::ReduceOp};
 use gradus_math::f32::parts::Table;
+use smallvec::{SmallVec, smallvec};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::BuildHasherDefault,
+};
 
 /// The number of an operation, and of what it defines.
 pub type V = usize;
 
 /// One operation of a body.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vop {
     /// The vector at a pointer of the table.
     In(usize),
@@ -119,7 +124,7 @@ impl Vop {
 }
 
 /// How memory holds elements that take less room than a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Floats of half precision.
     Half,
@@ -136,7 +141,7 @@ pub enum Form {
 }
 
 /// Ways to shift, by the extension of the opcode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// To the left.
     Left = 6,
@@ -147,7 +152,7 @@ pub enum Direction {
 }
 
 /// Operations on masks, by their opcodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Logic {
     /// Both.
     And = 0x41,
@@ -162,7 +167,7 @@ pub enum Logic {
 }
 
 /// Operations of two vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arith {
     /// Floats.
     Add,
@@ -207,7 +212,7 @@ pub enum Arith {
 }
 
 /// How a reduction combines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Folding {
     /// Sum.
     Sum,
@@ -307,6 +312,8 @@ pub struct Body {
     pub vectors: u8,
     /// Pointers whose stores go past the caches.
     pub past: Vec<usize>,
+    /// What is defined, and where.
+    pub(super) known: HashMap<Vop, V, BuildHasherDefault<Mix>>,
 }
 
 /// The bits of a number in a lane.
@@ -317,13 +324,15 @@ fn number(x: f64, wide: bool) -> u64 {
 impl Body {
     /// Adds an operation, or finds it where it is pure and known.
     pub fn push(&mut self, op: Vop) -> V {
-        if op.defines()
-            && let Some(known) = self.ops.iter().position(|o| *o == op)
-        {
-            return known;
+        let next = self.ops.len();
+        if op.defines() {
+            match self.known.entry(op) {
+                Entry::Occupied(known) => return *known.get(),
+                Entry::Vacant(new) => new.insert(next),
+            };
         }
         self.ops.push(op);
-        self.ops.len() - 1
+        next
     }
 
     /// A body with lanes of this width.
@@ -379,7 +388,7 @@ impl Body {
     }
 
     /// The values an operation reads.
-    pub fn operands(op: &Vop) -> Vec<V> {
+    pub fn operands(op: &Vop) -> SmallVec<[V; 3]> {
         match *op {
             Vop::In(_)
             | Vop::Held(_)
@@ -388,13 +397,13 @@ impl Body {
             | Vop::Invariant(_)
             | Vop::InMask(_)
             | Vop::Const(_)
-            | Vop::Prefetch(..) => vec![],
+            | Vop::Prefetch(..) => smallvec![],
             Vop::Two(_, a, b)
             | Vop::Compare(_, a, b)
             | Vop::CompareI(_, a, b)
             | Vop::CompareU(_, a, b)
             | Vop::Masks(_, a, b)
-            | Vop::OutMask(_, a, b) => vec![a, b],
+            | Vop::OutMask(_, a, b) => smallvec![a, b],
             Vop::Sqrt(a)
             | Vop::Exponent(a)
             | Vop::Mantissa(a)
@@ -413,8 +422,8 @@ impl Body {
             | Vop::NarrowOne(_, _, a)
             | Vop::OutOne(_, _, a)
             | Vop::Keep(_, a)
-            | Vop::Fold(_, _, a) => vec![a],
-            Vop::Fma(a, b, c) | Vop::Less(a, b, c) | Vop::Signed(a, b, c) | Vop::Select(a, b, c) => vec![a, b, c],
+            | Vop::Fold(_, _, a) => smallvec![a],
+            Vop::Fma(a, b, c) | Vop::Less(a, b, c) | Vop::Signed(a, b, c) | Vop::Select(a, b, c) => smallvec![a, b, c],
         }
     }
 }

@@ -118,10 +118,25 @@ impl Loop {
     }
 }
 
+thread_local! {
+    /// Whether what is being made here goes without them, and whether it asked.
+    static WITHOUT: std::cell::Cell<(bool, bool)> = const { std::cell::Cell::new((false, false)) };
+}
+
 /// Whether loops can be made here.
 pub fn available() -> bool {
     static ON: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *ON.get_or_init(|| Isa::detect() == Isa::Avx512 && std::env::var("GRADUS_JIT").as_deref() != Ok("0"))
+    let on = *ON.get_or_init(|| Isa::detect() == Isa::Avx512 && std::env::var("GRADUS_JIT").as_deref() != Ok("0"));
+    let (without, asked) = WITHOUT.get();
+    WITHOUT.set((without, asked || on));
+    on && !without
+}
+
+/// What is made without loops, and whether there could have been some.
+pub fn without<T>(make: impl FnOnce() -> T) -> (T, bool) {
+    let before = WITHOUT.replace((true, false));
+    let made = make();
+    (made, WITHOUT.replace(before).1)
 }
 
 /// What the compiler of loops knows of a program.
