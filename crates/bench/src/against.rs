@@ -65,7 +65,7 @@ impl Side {
     }
 
     fn median(&self) -> f64 {
-        crate::median(self.ms.clone())
+        crate::median(&self.ms)
     }
 }
 

@@ -23,7 +23,8 @@ mod training;
 use std::time::Instant;
 
 /// The middle of some times; of an even number of them, halfway between the two in the middle.
-fn median(mut times: Vec<f64>) -> f64 {
+fn median(times: &[f64]) -> f64 {
+    let mut times = times.to_vec();
     times.sort_by(f64::total_cmp);
     let n = times.len();
     (times[(n - 1) / 2] + times[n / 2]) / 2.0
@@ -50,9 +51,26 @@ impl Bench {
 
     /// Runs and reports.
     pub fn time(&self, name: &str, mut f: impl FnMut()) {
+        self.time_fastest(name, &[()], |()| f());
+    }
+
+    /// Runs several ways to do one thing, and reports the fastest.
+    pub fn time_fastest<W>(&self, name: &str, ways: &[W], mut f: impl FnMut(&W)) {
         if !self.wants(name) {
             return;
         }
+        let times = ways.iter().map(|way| self.times(name, || f(way)));
+        let Some(times) = times.min_by(|a, b| median(a).total_cmp(&median(b))) else { return };
+        let (n, min) = (times.len(), times.iter().copied().fold(f64::INFINITY, f64::min));
+        let median = median(&times);
+        let peak = against::peak_kb();
+        println!(
+            r#"{{"peer": "gradus", "work": "{name}", "ms": {median:.5}, "min_ms": {min:.5}, "iters": {n}, "peak_kb": {peak}}}"#
+        );
+    }
+
+    /// Warms up, runs, and gives the milliseconds of every run.
+    fn times(&self, name: &str, mut f: impl FnMut()) -> Vec<f64> {
         for _ in 0..5 {
             f();
         }
@@ -67,12 +85,7 @@ impl Bench {
             f();
             times.push(t.elapsed().as_secs_f64() * 1e3);
         }
-        let (n, min) = (times.len(), times.iter().copied().fold(f64::INFINITY, f64::min));
-        let median = median(times);
-        let peak = against::peak_kb();
-        println!(
-            r#"{{"peer": "gradus", "work": "{name}", "ms": {median:.5}, "min_ms": {min:.5}, "iters": {n}, "peak_kb": {peak}}}"#
-        );
+        times
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 pub struct Chip {
     /// Whether Intel made it.
     pub intel: bool,
+    /// Whether its hardware asks for memory ahead far enough by itself, so that loops that do it too only get slower: AMD's from Zen 5 on.
+    pub looks_ahead: bool,
     /// Bytes of a core's first cache for data; 32 KiB where it does not say.
     pub first: usize,
     /// Bytes of a core's second cache; 512 KiB where it does not say.
@@ -16,7 +18,11 @@ pub struct Chip {
 }
 
 /// Where nothing is known.
-const UNKNOWN: Chip = Chip { intel: false, first: 32 << 10, second: 512 << 10, third: None };
+const UNKNOWN: Chip = Chip { intel: false, looks_ahead: false, first: 32 << 10, second: 512 << 10, third: None };
+
+/// The family of AMD's processors that Zen 5 is.
+#[cfg(target_arch = "x86_64")]
+const ZEN_5: u32 = 0x1a;
 
 /// The processor this runs on.
 pub fn chip() -> Chip {
@@ -33,7 +39,10 @@ fn detect() -> Chip {
     // The list of caches: AMD has it elsewhere, in the same form.
     let list = if intel { 4 } else { 0x8000_001d };
     let known = if intel { vendor.eax } else { __cpuid(0x8000_0000).eax };
-    let mut chip = Chip { intel, ..UNKNOWN };
+    let signature = __cpuid(1).eax;
+    let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
+    let looks_ahead = name == b"AuthenticAMD" && family >= ZEN_5;
+    let mut chip = Chip { intel, looks_ahead, ..UNKNOWN };
     if known < list {
         return chip;
     }

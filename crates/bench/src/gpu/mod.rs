@@ -64,7 +64,7 @@ impl Gpu {
             host.push(start.elapsed().as_secs_f64() * 1e3);
             times.push(timer.stop()?);
         }
-        Ok((crate::median(times), crate::median(host)))
+        Ok((crate::median(&times), crate::median(&host)))
     }
 
     /// The same of a training step, which is compiled.

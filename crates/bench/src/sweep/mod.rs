@@ -61,7 +61,7 @@ impl Sweep {
         while times.len() < 5 || (times.len() < 200 && start.elapsed().as_secs_f64() < 0.06) {
             times.push(run()?);
         }
-        println!("{name} {:.5}", crate::median(times));
+        println!("{name} {:.5}", crate::median(&times));
         Ok(())
     }
 
@@ -150,7 +150,7 @@ pub fn against(names: &[String], rounds: usize) -> std::result::Result<(), Strin
         if ours.is_empty() || theirs.is_empty() {
             return Err(format!("{name} was measured on one side only"));
         }
-        let (o, t) = (crate::median(ours.clone()), crate::median(theirs.clone()));
+        let (o, t) = (crate::median(ours), crate::median(theirs));
         rows.push((t / o, name, t, o));
     }
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -18,13 +18,22 @@ pub(crate) enum Manner {
     Four,
     /// Eight, each asked for a little ahead: to the first cache, as requests to the second one are slower than none.
     Eight,
+    /// Eight, not asked for: 64 MiB take a Zen 5 0.87 ms so, and 0.94 to 0.98 the other ways.
+    EightUnasked,
 }
 
 impl Manner {
     /// That of the chip this runs on.
     #[inline(always)]
     pub(crate) fn here() -> Manner {
-        if chip().intel { Manner::Eight } else { Manner::Four }
+        let chip = chip();
+        if chip.looks_ahead {
+            Manner::EightUnasked
+        } else if chip.intel {
+            Manner::Eight
+        } else {
+            Manner::Four
+        }
     }
 
     /// Asks for what is ahead of a number.
@@ -33,6 +42,7 @@ impl Manner {
         match self {
             Manner::Four => prefetch_second(p.wrapping_byte_add(4096)),
             Manner::Eight => prefetch(p.wrapping_byte_add(1024)),
+            Manner::EightUnasked => {}
         }
     }
 }
@@ -100,7 +110,7 @@ unsafe fn dots_of<T: Line, S: Lanes<T>, const M: usize>(manner: Manner, d: &Dots
     let mut from = 0;
     // SAFETY: the caller's promise.
     unsafe {
-        if fits(8) && matches!(manner, Manner::Eight) {
+        if fits(8) && !matches!(manner, Manner::Four) {
             while count - from > 4 {
                 dot_of::<T, S, M, 8>(manner, from, d);
                 from = count.min(from + 8);
