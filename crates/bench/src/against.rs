@@ -1,7 +1,8 @@
 //! `--against torch`: every workload here and in PyTorch, taking turns, each in a process of its own.
 
-use crate::limits;
+use crate::{limits, phase};
 use std::{
+    ffi::OsStr,
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -49,6 +50,9 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name='__main__')
 print('\"peak_kb\": %d' % resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)";
 
+/// Turns that may be taken again, for each round.
+const SPARE: usize = 3;
+
 /// One side's figures for a workload.
 #[derive(Default)]
 struct Side {
@@ -62,6 +66,16 @@ impl Side {
         self.ms.push(ms);
         self.peak_kb = self.peak_kb.max(number(out, "\"peak_kb\": ").unwrap_or(0.0));
         Ok(())
+    }
+
+    /// The figure of the last turn.
+    fn last(&self) -> f64 {
+        self.ms.last().copied().unwrap_or(f64::NAN)
+    }
+
+    /// Leaves the last turn out.
+    fn forget(&mut self) {
+        self.ms.pop();
     }
 
     fn median(&self) -> f64 {
@@ -85,7 +99,8 @@ fn output(mut c: Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Prints the table: medians of `rounds` runs of each side, taking turns, and PyTorch's time over ours.
+/// Prints the table: medians of `rounds` runs of each side, taking turns, and the median of PyTorch's time over ours. A turn in which the cores
+/// moved (`phase`) is taken again.
 pub fn run(names: &[String], rounds: usize) -> Result<(), String> {
     let python = std::env::var_os("GRADUS_BENCH_PYTHON").ok_or(
         "set GRADUS_BENCH_PYTHON to a Python that has torch 2.11 (python3 -m venv; pip install torch==2.11.0)",
@@ -97,27 +112,50 @@ pub fn run(names: &[String], rounds: usize) -> Result<(), String> {
     }
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
     println!(
-        "| work | PyTorch, ms | gradus, ms | bare loop, ms | PyTorch / gradus | PyTorch, MB | gradus, MB |\n|---|---|---|---|---|---|---|"
+        "| work | PyTorch, ms | gradus, ms | bare loop, ms | PyTorch / gradus | core to core, ns | PyTorch, MB | gradus, MB |\n|---|---|---|---|---|---|---|---|"
     );
     for name in WORK.iter().filter(|w| names.is_empty() || names.iter().any(|n| n == *w)) {
         let (mut theirs, mut ours, mut bare) = (Side::default(), Side::default(), Side::default());
-        for _ in 0..rounds {
-            let mut c = Command::new(&me);
-            c.args(["--json", name]);
-            ours.note(&output(c)?)?;
-            if let Some(limit) = limits::of(name) {
-                let mut c = Command::new(&me);
-                c.args(["--json", limit]);
-                bare.note(&output(c)?)?;
+        let (mut ratios, mut distances) = (vec![], vec![]);
+        let mut spare = SPARE * rounds;
+        while ratios.len() < rounds {
+            let mut distance: Vec<f64> = phase::latency().into_iter().collect();
+            let mut turn = |side: &mut Side, program: &OsStr, args: &[&OsStr]| -> Result<(), String> {
+                let mut c = Command::new(program);
+                c.args(args);
+                side.note(&output(c)?)?;
+                distance.extend(phase::latency());
+                Ok(())
+            };
+            turn(&mut ours, me.as_os_str(), &["--json".as_ref(), name.as_ref()])?;
+            let limit = limits::of(name);
+            if let Some(limit) = limit {
+                turn(&mut bare, me.as_os_str(), &["--json".as_ref(), limit.as_ref()])?;
             }
-            let mut c = Command::new(&python);
-            c.args(["-c", WRAPPER]).arg(&script).arg(name);
-            theirs.note(&output(c)?)?;
+            turn(&mut theirs, &python, &["-c".as_ref(), WRAPPER.as_ref(), script.as_os_str(), name.as_ref()])?;
+            // Figures of two phases say nothing of each other: both sides go again.
+            if !phase::same(&distance) && spare > 0 {
+                spare -= 1;
+                [Some(&mut ours), Some(&mut theirs), limit.map(|_| &mut bare)]
+                    .into_iter()
+                    .flatten()
+                    .for_each(Side::forget);
+                continue;
+            }
+            ratios.push(theirs.last() / ours.last());
+            distances.extend(distance);
         }
-        let (t, o) = (theirs.median(), ours.median());
+        let (t, o, ratio) = (theirs.median(), ours.median(), crate::median(&ratios));
         let mb = |s: &Side| s.peak_kb / 1024.0;
         let bare = if bare.ms.is_empty() { "-".into() } else { format!("{:.4}", bare.median()) };
-        println!("| {name} | {t:.4} | {o:.4} | {bare} | {:.2} | {:.0} | {:.0} |", t / o, mb(&theirs), mb(&ours));
+        let mixed = if phase::same(&distances) { "" } else { " mixed" };
+        let distance =
+            if distances.is_empty() { "-".into() } else { format!("{:.0}{mixed}", crate::median(&distances)) };
+        println!(
+            "| {name} | {t:.4} | {o:.4} | {bare} | {ratio:.2} | {distance} | {:.0} | {:.0} |",
+            mb(&theirs),
+            mb(&ours)
+        );
     }
     Ok(())
 }

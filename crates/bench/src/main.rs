@@ -17,6 +17,7 @@ mod gpu;
 mod limits;
 mod models;
 mod ops;
+mod phase;
 mod sweep;
 mod training;
 

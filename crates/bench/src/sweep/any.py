@@ -178,8 +178,3 @@ def any_network(name, how, kind, s, batch):
     else:
         layer = (nn.LSTM if kind == "lstm" else nn.GRU)(s[0], s[1], batch_first=True)
         both(name, Recurrent(layer, s[1]), r(batch, s[2], s[0]), classes(batch), how)
-
-
-for name in names:
-    if name.startswith("any:"):
-        any_case(name)

@@ -79,8 +79,3 @@ def call_case(name):
         return torch.autograd.grad(sum(x.square().sum() for x in outs), inputs)
 
     t(name, step)
-
-
-for name in names:
-    if name.startswith("call"):
-        call_case(name)

@@ -57,7 +57,3 @@ def changing():
     )  # fmt: skip
     changing_network("new_cnn", images, r(MOST, 1, 20, 20), labels, 0)
     changing_network("new_gpt", GPT(2, 4, 128, MOST), torch.randint(0, 65, (2, MOST)), labels, 1)
-
-
-if not drawn:
-    changing()

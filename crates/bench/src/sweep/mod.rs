@@ -1,6 +1,6 @@
 //! `--sweep`: many operations on odd, thin, small, sliced and turned shapes, in other types and of other widths: where a
-//! cliff would show. `--sweep --against torch` takes turns with `torch.py` and `wide.py`, which have the same lists, and prints PyTorch's time
-//! over ours, the worst first.
+//! cliff would show. `--sweep --against torch` takes turns at every case (`turns`) with `torch.py` and the other Python files, which have
+//! the same lists, and prints PyTorch's time over ours, the worst first.
 
 pub mod any;
 mod calls;
@@ -9,14 +9,11 @@ mod elements;
 mod layers;
 mod shapes;
 mod steps;
+mod turns;
 mod wide;
 
 use gradus_core::{Result, Tensor, manual_seed};
-use std::{
-    collections::BTreeMap,
-    process::{Command, Stdio},
-    time::Instant,
-};
+use std::{process::Command, time::Instant};
 
 /// PyTorch's side of it.
 const TORCH: &str = concat!(
@@ -28,7 +25,9 @@ const TORCH: &str = concat!(
     "\n\n",
     include_str!("calls.py"),
     "\n\n",
-    include_str!("changing.py")
+    include_str!("changing.py"),
+    "\n\n",
+    include_str!("run.py")
 );
 
 /// Times cases and prints `name ms`.
@@ -57,11 +56,22 @@ impl Sweep {
             let (_, times) = gradus_core::plan::profile(|| (0..5).try_for_each(|_| run().map(drop)));
             eprintln!("{name}, five times:\n{times}");
         }
-        let (mut times, start) = (vec![], Instant::now());
-        while times.len() < 5 || (times.len() < 200 && start.elapsed().as_secs_f64() < 0.06) {
-            times.push(run()?);
+        let mut measure = || -> Result<f64> {
+            // Whose turn it was not is asleep, with all of its threads.
+            let start = Instant::now();
+            while turns::asked() && start.elapsed() < turns::WAKING {
+                run()?;
+            }
+            let (mut times, start) = (vec![], Instant::now());
+            while times.len() < 5 || (times.len() < 200 && start.elapsed().as_secs_f64() < 0.06) {
+                times.push(run()?);
+            }
+            Ok(crate::median(&times))
+        };
+        if turns::asked() {
+            return turns::serve(name, measure);
         }
-        println!("{name} {:.5}", crate::median(&times));
+        println!("{name} {:.5}", measure()?);
         Ok(())
     }
 
@@ -104,61 +114,42 @@ pub fn run(names: &[String], profile: bool) -> Result<()> {
     // Cases that are their names, and those whose names begin so.
     let (named, listed): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|n| any::is_case(n) || calls::is_case(n));
-    for name in &named {
+    if !listed.is_empty() {
+        gradus_core::no_grad(|| elements::run(&sweep))?;
+        layers::run(&sweep)?;
+        shapes::run(&sweep)?;
+        steps::run(&sweep)?;
+        wide::run(&sweep)?;
+        changing::run(&sweep)?;
+    }
+    for name in named {
         match any::is_case(name) {
             true => any::run(&sweep, name)?,
             false => calls::run(&sweep, name)?,
         }
     }
-    if listed.is_empty() && !named.is_empty() {
-        return Ok(());
-    }
-    gradus_core::no_grad(|| elements::run(&sweep))?;
-    layers::run(&sweep)?;
-    shapes::run(&sweep)?;
-    steps::run(&sweep)?;
-    wide::run(&sweep)?;
-    changing::run(&sweep)
+    Ok(())
 }
 
-/// Both sides in turns, `rounds` times; the table of the ratios of the medians.
+/// Both sides in turns, case by case, `rounds` times and more where ours is behind; the table of the ratios, the worst first.
 pub fn against(names: &[String], rounds: usize) -> std::result::Result<(), String> {
     let python = std::env::var_os("GRADUS_BENCH_PYTHON").ok_or(
         "set GRADUS_BENCH_PYTHON to a Python that has torch 2.11 (python3 -m venv; pip install torch==2.11.0)",
     )?;
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
-    let mut times: BTreeMap<String, [Vec<f64>; 2]> = BTreeMap::new();
-    for _ in 0..rounds {
-        let mut ours = Command::new(&me);
-        ours.arg("--sweep").args(names);
-        let mut theirs = Command::new(&python);
-        theirs.args(["-c", TORCH]).args(names);
-        for (side, mut command) in [ours, theirs].into_iter().enumerate() {
-            let out = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
-            if !out.status.success() {
-                return Err(format!("{}: {}", command.get_program().display(), out.status));
-            }
-            for line in String::from_utf8_lossy(&out.stdout).lines() {
-                let (name, ms) = line.split_once(' ').ok_or_else(|| format!("no figure in {line:?}"))?;
-                let ms = ms.trim().parse().map_err(|e| format!("{line:?}: {e}"))?;
-                times.entry(name.into()).or_default()[side].push(ms);
-            }
-        }
+    let mut ours = Command::new(&me);
+    ours.arg("--sweep").args(names);
+    let mut theirs = Command::new(&python);
+    theirs.args(["-c", TORCH]).args(names);
+    let mut rows = turns::take(turns::Side::start(ours)?, turns::Side::start(theirs)?, rounds)?;
+    rows.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    println!("| case | PyTorch, ms | gradus, ms | PyTorch / gradus | core to core, ns |\n|---|---|---|---|---|");
+    for turns::Timed { name, theirs, ours, ratio, distance } in &rows {
+        let distance = distance.map_or("-".into(), |ns| format!("{ns:.0}"));
+        println!("| {name} | {theirs:.4} | {ours:.4} | {ratio:.2} | {distance} |");
     }
-    let mut rows: Vec<(f64, &str, f64, f64)> = vec![];
-    for (name, [ours, theirs]) in &times {
-        if ours.is_empty() || theirs.is_empty() {
-            return Err(format!("{name} was measured on one side only"));
-        }
-        let (o, t) = (crate::median(ours), crate::median(theirs));
-        rows.push((t / o, name, t, o));
-    }
-    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
-    println!("| case | PyTorch, ms | gradus, ms | PyTorch / gradus |\n|---|---|---|---|");
-    for (ratio, name, t, o) in &rows {
-        println!("| {name} | {t:.4} | {o:.4} | {ratio:.2} |");
-    }
-    let behind = rows.iter().filter(|r| r.0 < 1.0).count();
-    println!("\n{} cases, {behind} behind PyTorch, median ratio {:.2}", rows.len(), rows[rows.len() / 2].0);
+    let behind = rows.iter().filter(|r| r.ratio < 1.0).count();
+    let median = rows.get(rows.len() / 2).map_or(f64::NAN, |r| r.ratio);
+    println!("\n{} cases, {behind} behind PyTorch, median ratio {median:.2}", rows.len());
     Ok(())
 }

@@ -1,6 +1,6 @@
 """PyTorch's side of `gradus-bench --sweep`: the same cases under the same names, `name ms` a line."""
 
-import sys, time
+import os, sys, time
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -16,13 +16,28 @@ def t(name, f):
         return
     for _ in range(4):
         f()
-    v, start = [], time.perf_counter()
-    while len(v) < 5 or (len(v) < 200 and time.perf_counter() - start < 0.06):
-        a = time.perf_counter()
-        f()
-        v.append((time.perf_counter() - a) * 1e3)
-    v.sort()
-    print(name, "%.5f" % v[len(v) // 2], flush=True)
+
+    turns = "GRADUS_BENCH_TURNS" in os.environ
+
+    def measure():
+        start = time.perf_counter()
+        while turns and time.perf_counter() - start < 0.01:
+            f()
+        v, start = [], time.perf_counter()
+        while len(v) < 5 or (len(v) < 200 and time.perf_counter() - start < 0.06):
+            a = time.perf_counter()
+            f()
+            v.append((time.perf_counter() - a) * 1e3)
+        v.sort()
+        print(name, "%.5f" % v[len(v) // 2], flush=True)
+
+    # See `turns.rs`.
+    if not turns:
+        measure()
+        return
+    print("ready", name, flush=True)
+    while sys.stdin.readline().strip() == "go":
+        measure()
 
 
 def gradient(name, x, f):
@@ -33,10 +48,8 @@ def gradient(name, x, f):
 def elements():
     x, y, row, column = r(1000, 1003), r(1000, 1003), r(1003), r(1000, 1)
     p = x.abs() + 0.1
-    for n in "exp tanh sin sigmoid relu erf atan expm1 floor".split():
-        t("ew_" + n, lambda f=getattr(torch, n): f(x))
-    for n in "gelu silu mish".split():
-        t("ew_" + n, lambda f=getattr(F, n): f(x))
+    for n in "exp tanh sin sigmoid relu gelu silu mish erf atan expm1 floor".split():
+        t("ew_" + n, lambda f=getattr(F, n) if n in ("gelu", "silu", "mish") else getattr(torch, n): f(x))
     for n in "sqrt log log1p lgamma digamma".split():
         t("ew_" + n, lambda f=getattr(torch, n): f(p))
     t("ew_clamp", lambda: x.clamp(-0.5, 0.5))
@@ -432,12 +445,3 @@ def steps():
         for kind, layer in (("lstm", nn.LSTM), ("gru", nn.GRU)):
             model = Recurrent(layer(i, h, batch_first=True), h)
             pair(f"{kind}_{i}_{h}_{time_}x{batch}", model, r(batch, time_, i), classes(batch))
-
-
-drawn = bool(names) and all(n.startswith(("any:", "call")) for n in names)
-if not drawn:
-    with torch.no_grad():
-        elements()
-    layers()
-    shapes()
-    steps()

@@ -262,10 +262,3 @@ def wide_random():
     )
     for name, f in cases.items():
         t(f"wide_make_{name}", f)
-
-
-if not drawn:
-    with torch.no_grad():
-        for part in (wide_elements, wide_reductions, wide_scans, wide_views, wide_look_ups, wide_orders, wide_random):
-            part()
-    wide_norms()
