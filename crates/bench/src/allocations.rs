@@ -4,13 +4,16 @@ use crate::training::training;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
 };
 
-/// Allocations of other tests would count: one at a time.
-pub static ALONE: Mutex<()> = Mutex::new(());
+/// Allocations of other tests would count, and random numbers that they draw would be missing: one at a time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|e| e.into_inner())
+}
 
 struct Counting;
 
@@ -71,7 +74,7 @@ fn allocations(name: &str) -> usize {
 #[test]
 fn a_replayed_step_allocates_nothing() {
     SHOW.store(std::env::var_os("GRADUS_SHOW_ALLOCATIONS").is_some(), SeqCst);
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _alone = alone();
     let names = ["sine", "mlp", "cnn", "gpt_small", "lstm"];
     let counts: Vec<_> = names.iter().map(|n| (n, allocations(n))).filter(|c| c.1 > 0).collect();
     assert!(counts.is_empty(), "heap allocations in two steps: {counts:?}");

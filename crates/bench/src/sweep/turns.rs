@@ -161,6 +161,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn sides_go_in_step() {
+        let _alone = crate::allocations::alone();
         let all = take(side("b"), side("b"), 2).unwrap();
         let names: Vec<&str> = all.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
@@ -172,6 +173,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_side_that_fails_is_said() {
+        let _alone = crate::allocations::alone();
         let mut c = Command::new("sh");
         c.args(["-c", "echo ready a; exit 3"]);
         let error = take(side("b"), Side::start(c).unwrap(), 1).err().unwrap();

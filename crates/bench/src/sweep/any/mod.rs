@@ -21,6 +21,7 @@ mod tests {
 
     #[test]
     fn every_name_that_is_drawn_is_a_case() {
+        let _alone = crate::allocations::alone();
         // Nothing is timed: no name begins so.
         let sweep = super::super::Sweep { names: vec!["none".into()], profile: false };
         for name in names(1, 150) {
@@ -32,6 +33,7 @@ mod tests {
 
     #[test]
     fn a_seed_says_what_is_drawn() {
+        let _alone = crate::allocations::alone();
         assert_eq!(names(5, 40), names(5, 40));
         let (a, b) = (names(5, 40), names(6, 40));
         assert!(a.iter().filter(|n| b.contains(n)).count() < 5, "two seeds draw almost the same");

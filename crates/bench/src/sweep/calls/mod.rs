@@ -64,6 +64,7 @@ mod tests {
 
     #[test]
     fn every_row_is_a_call_that_there_is() {
+        let _alone = crate::allocations::alone();
         let sweep = Sweep { names: vec!["none".into()], profile: false };
         let names = names("");
         assert!(names.len() > 800, "{}", names.len());
@@ -75,6 +76,7 @@ mod tests {
 
     #[test]
     fn an_argument_is_what_it_looks_like() {
+        let _alone = crate::allocations::alone();
         let call = parse::call("call:f(f32@3+f32@2,2/3,4/,0.5,-1,true,none,word,dim=1)").unwrap();
         let list = |n: &[i64]| Arg::List(n.iter().map(|i| Arg::Int(*i)).collect());
         assert_eq!(call.tensors.len(), 2);

@@ -53,9 +53,12 @@ impl<T> Tiered<T> {
     }
 }
 
-/// What was made for kernels and is in use, under their hashes: plans for other shapes have many kernels in common, those of
-/// an optimizer all of them.
-pub struct InUse<T>(Mutex<Option<HashMap<(u64, u64), Weak<T>>>>);
+/// What was made for kernels, under their hashes, for as long as somebody uses it.
+type Held<T> = HashMap<(u64, u64), Weak<T>>;
+
+/// What was made for kernels and is in use: plans for other shapes have many kernels in common, those of an optimizer all of
+/// them.
+pub struct InUse<T>(Mutex<Option<Held<T>>>);
 
 impl<T> InUse<T> {
     /// Nothing.
