@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The workloads both sides have.
-const WORK: [&str; 33] = [
+const WORK: [&str; 34] = [
     "sine",
     "mlp",
     "mlp_wide",
@@ -41,13 +41,24 @@ const WORK: [&str; 33] = [
     "maxpool",
     "embedding",
     "small_add",
+    "small_add_50",
     "grad_chain",
 ];
 
-/// Runs PyTorch's script and says at the end how much memory it took.
+/// Runs PyTorch's script, and a chain of small additions that is read at its end, which the script has not; says at the end how much
+/// memory it took.
 const WRAPPER: &str = "import sys, runpy, resource
 sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name='__main__')
+made = runpy.run_path(sys.argv[0], run_name='__main__')
+if 'small_add_50' in sys.argv:
+    import torch
+    x, y = torch.randn(8), torch.randn(8)
+    def chain():
+        z = x
+        for _ in range(50):
+            z = z + y
+        return z.tolist()
+    made['timed']('small_add_50', chain)
 print('\"peak_kb\": %d' % resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)";
 
 /// Turns that may be taken again, for each round.

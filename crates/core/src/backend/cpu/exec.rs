@@ -111,13 +111,23 @@ unsafe fn run_ranges(
     mut ranges: impl Iterator<Item = (usize, usize)>,
 ) -> Result<()> {
     with_task(p, bases, params, |t| {
+        // Functions take one number of what is the same for all: where they do everything, nothing is spread.
+        let mut spread = p.functions.units.is_none();
+        if spread {
+            t.spread();
+        }
         ranges.try_for_each(|(from, to)| {
             let mut u = from;
             while u < to {
                 // SAFETY: the caller's promise.
                 unsafe {
                     u += match t.whole_units(u, to) {
-                        0 => t.unit(p.points_of(u)).map(|()| 1)?,
+                        0 => {
+                            if !std::mem::replace(&mut spread, true) {
+                                t.spread();
+                            }
+                            t.unit(p.points_of(u)).map(|()| 1)?
+                        }
                         done => done,
                     }
                 }
@@ -179,6 +189,7 @@ pub(super) struct Task<'a> {
     pub(super) m: Box<Memory>,
 }
 
+/// Gives a function a worker's state, with the first number of every uniform value in its register: see [`Task::spread`].
 pub(super) fn with_task<R>(
     p: &Program,
     bases: Bases<'_>,
@@ -216,13 +227,20 @@ impl Task<'_> {
     unsafe fn uniforms(&mut self) -> Result<()> {
         let p = self.p;
         for &v in &p.uniforms {
-            // SAFETY: one register each, then spread over the block.
-            unsafe {
-                self.inst(v, Block::Point, 1, 0)?;
-                transfer::spread(p.kernel.insts[v].dtype, self.m.ptr[v] as *mut u8, p.width_of[v]);
-            }
+            // SAFETY: one register each.
+            unsafe { self.inst(v, Block::Point, 1, 0)? };
         }
         Ok(())
+    }
+
+    /// Spreads uniform values over the block, as calls and loops want them. That is no small thing: a block of bytes is long, and
+    /// calls hold each of them in eight.
+    pub(super) fn spread(&mut self) {
+        let p = self.p;
+        for &v in &p.uniforms {
+            // SAFETY: one register each, whose first number is there and which has room for a block.
+            unsafe { transfer::spread(p.kernel.insts[v].dtype, self.m.ptr[v] as *mut u8, p.width_of[v]) };
+        }
     }
 
     /// Moves to map point `m0`, reduce point 0.

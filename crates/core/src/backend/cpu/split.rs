@@ -36,6 +36,7 @@ pub unsafe fn split_unit(
         if pass.elems.is_empty() {
             // Nothing but row values and their stores: no chunks to share out.
             with_task(p, bases, params, |t| {
+                t.spread();
                 t.start(m0);
                 p.passes.iter().zip(&reduced).for_each(|(past, r)| t.restore(past, n, r));
                 // SAFETY: the caller's promise.
@@ -48,6 +49,7 @@ pub unsafe fn split_unit(
             let mut parts = Parts::with_room();
             let (from, to) = (i * each, chunks.min((i + 1) * each));
             with_task(p, bases, params, |t| {
+                t.spread();
                 t.start(m0);
                 p.passes.iter().zip(&reduced).for_each(|(past, r)| t.restore(past, n, r));
                 // SAFETY: the caller's promise. Rows longer than a chunk are never cached, so this pass computes all
