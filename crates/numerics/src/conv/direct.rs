@@ -10,6 +10,7 @@ mod frame;
 mod gather;
 mod grid;
 mod indexed;
+mod pairs;
 mod panels;
 mod phases;
 mod pixels;

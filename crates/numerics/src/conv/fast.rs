@@ -112,7 +112,8 @@ pub(super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &m
     assert_eq!(dw.len(), p.groups * p.o * p.patch(p.c), "the weights' size");
     if let Some(plan) = winograd_plan(p).filter(Plan::pays_for_weights) {
         // Threads take groups where there are several: what a group does is little to share.
-        for_chunks(dw, p.o * p.c * 9, 1, p.groups > 2, |(group, dw)| {
+        let each = p.groups > 2 || p.groups == rayon::current_num_threads();
+        for_chunks(dw, p.o * p.c * 9, 1, each, |(group, dw)| {
             winograd::weight_grad(isa, &Plan { group: (group, p.groups), ..plan }, x, grad, dw);
         });
     } else if p.is_depthwise() {

@@ -12,7 +12,7 @@ use crate::conv::turn::turn;
 use crate::gemm::{Panel, pack_panel};
 use crate::scratch;
 use crate::simd::Isa;
-use crate::tasks::{Shared, for_tasks};
+use crate::tasks::{Own, Shared, for_tasks};
 use std::ops::Range;
 
 /// Output positions of a block.
@@ -20,6 +20,10 @@ pub(super) const POSITIONS: usize = 192;
 
 /// Fewer windows are gathered.
 const FEWEST: usize = 8;
+
+/// Weights that each thread packs for itself: in less time than half of them take from another core's cache where cores have no
+/// cache in common.
+const ALONE: usize = 1 << 15;
 
 /// The longest part of a sum that is taken at once: a panel of weights stays in the L2 cache.
 const DEEP: usize = 512;
@@ -219,7 +223,7 @@ impl Job<'_> {
         }
     }
 
-    /// Tasks take blocks of outputs, and read weights that were packed before.
+    /// Tasks take blocks of outputs, and read weights that were packed before, all of them.
     fn by_blocks(&self, isa: Isa, blocks: &Blocks, parallel: bool) {
         let (g, depth, lanes) = (self.geometry, self.depth(), isa.lanes());
         let kernel = depth / self.channels;
@@ -229,25 +233,37 @@ impl Job<'_> {
         let panels = count_panels(vectors);
         let some = panels.div_ceil(8usize.div_ceil(count).min(panels));
         let parts = panels.div_ceil(some);
-        let mut weights = scratch::take(self.groups * row * depth);
-        let weights = Shared::new(&mut weights);
-        for_tasks(self.groups * panels, self.weights.len() >= 1 << 14, |t| {
-            let (group, mine) = (t / panels, t % panels);
-            for_some_panels(vectors, mine..mine + 1, |vector, n| {
+        let pack = |weights: *mut f32, group: usize, some: Range<usize>| {
+            for_some_panels(vectors, some, |vector, n| {
                 // SAFETY: panels have places of their own.
                 unsafe {
-                    let to = weights.ptr().add((group * row + vector * lanes) * depth);
+                    let to = weights.add((group * row + vector * lanes) * depth);
                     self.pack(isa, group, (vector, n), 0..depth, to);
                 }
             });
-        });
+        };
+        // Few are packed by each thread for itself.
+        let (size, alone) = (self.groups * row * depth, self.weights.len() <= ALONE);
+        let mut weights = scratch::take(if alone { 0 } else { size });
+        let weights = Shared::new(&mut weights);
+        if !alone {
+            for_tasks(self.groups * panels, true, |t| pack(weights.ptr(), t / panels, t % panels..t % panels + 1));
+        }
         let part = self.deep();
         let frame = Frame::new(g, blocks, part);
-        let classes = Classes::new(&frame, g, blocks, part);
+        // Tables too are each thread's own: it takes as long to make them as to read what another core wrote.
+        let own = Own::default();
         let step = self.groups * self.channels * g.inputs();
         for_tasks(count * parts, parallel, |t| {
             let (t, mine) = (t / parts, t % parts * some..(t % parts + 1) * some);
             let (group, block) = (t % self.groups, blocks.get(t / self.groups));
+            let kept = own.take().unwrap_or_else(|| {
+                let mut mine = scratch::take(if alone { size } else { 0 });
+                let some = if alone { 0..self.groups } else { 0..0 };
+                some.for_each(|group| pack(mine.as_mut_ptr(), group, 0..panels));
+                (mine, Classes::new(&frame, g, blocks, part))
+            });
+            let (weights, classes) = (if alone { kept.0.as_ptr() } else { weights.ptr().cast_const() }, &kept.1);
             let windows = classes.windows(&frame, &block);
             let mut framed = scratch::take(frame.len());
             let mut sums = scratch::take(block.len() * row);
@@ -261,7 +277,7 @@ impl Job<'_> {
                     let a = framed.as_mut_ptr();
                     fill(isa, &frame, &block, self.x, step, from + channels.start..from + channels.end, a);
                     done = for_some_panels(vectors, mine.clone(), |vector, n| {
-                        let b = weights.ptr().add((group * row + vector * lanes) * depth);
+                        let b = weights.add((group * row + vector * lanes) * depth);
                         let b = b.add(channels.start * kernel * n * lanes);
                         let c = (sums.as_mut_ptr().add(vector * lanes), row);
                         classes.multiply(isa, &windows, a, (b, n), c, channels.len(), first > 0);
@@ -271,6 +287,7 @@ impl Job<'_> {
             let done = done.start * lanes..self.rows.min(done.end * lanes);
             // SAFETY: the buffer has a row for each window.
             unsafe { self.turn(isa, group, &block, done.clone(), sums.as_ptr().add(done.start), row) };
+            own.keep(kept);
         });
     }
 

@@ -5,11 +5,12 @@
 //! element), and what is transposed first is the smaller gradient.
 
 use super::dots;
+use super::pairs::Pairs;
 use super::taps::Tables;
 use crate::conv::Problem;
 use crate::conv::turn::turn;
 use crate::micro::{Product, product};
-use crate::scratch;
+use crate::scratch::{self, Scratch};
 use crate::simd::Isa;
 use crate::tasks::{Own, Shared, for_tasks};
 use std::ops::Range;
@@ -17,14 +18,14 @@ use std::ops::Range;
 /// Numbers of transposed gradient that a thread keeps at once.
 const KEPT: usize = 1 << 19;
 
-/// Parts of the sums where threads share positions: all but the first are written by one thread and read by another.
+/// Parts of the sums where threads share positions.
 const PARTS: usize = 8;
 
 /// Positions of all images that make it worth to add up the parts of more sums.
 const LONG: usize = 1 << 11;
 
-/// Sums that are added up by a task.
-const TOTAL: usize = 1 << 12;
+/// Tasks that write the weights of a group, about.
+const WRITERS: usize = 8;
 
 /// The gradient for the weights.
 pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f32], dw: &mut [f32]) {
@@ -36,27 +37,14 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Problem, x: &[f32], grad: &[f3
     if dots::pays(isa, p) {
         return dots::weight_grad(isa, p, x, grad, dw);
     }
-    let (rows, parallel) = (p.groups * job.depth, job.parallel());
-    let mut sums = scratch::take(rows * job.row);
-    let shared = Shared::new(&mut sums);
+    let dw = Shared::new(dw);
     // Few weights, or too few channels for all threads.
     let few = job.depth * job.row <= if p.n * p.outputs() >= LONG { 1 << 16 } else { 1 << 14 };
     if few || (p.c < 8 && p.n >= 4 && job.depth * job.row <= 1 << 18) {
-        job.by_blocks(isa, &shared);
+        job.by_blocks(isa, &dw);
     } else {
-        job.by_channels(isa, &shared);
+        job.by_channels(isa, &dw);
     }
-    let dw = Shared::new(dw);
-    for_tasks(p.groups * p.o.div_ceil(16), parallel, |t| {
-        let (group, from) = (t / p.o.div_ceil(16), t % p.o.div_ceil(16) * 16);
-        let count = 16.min(p.o - from);
-        // SAFETY: tasks write the weights of different output channels.
-        unsafe {
-            let from_sums = shared.ptr().add(group * job.depth * job.row + from);
-            let to = dw.ptr().add((group * p.o + from) * job.depth);
-            turn(isa, job.depth, count, from_sums, job.row, to, job.depth);
-        }
-    });
 }
 
 struct Job<'a> {
@@ -150,31 +138,38 @@ impl<'a> Job<'a> {
 
     /// Threads take channels; each goes through all images in order. The transposed gradients of some images at a time are
     /// each thread's own: to read them out of another core's cache takes longer than to transpose them once more.
-    fn by_channels(&self, isa: Isa, sums: &Shared<f32>) {
+    ///
+    /// They write what they summed up, too: of sums that others write, half would come out of another core's cache.
+    fn by_channels(&self, isa: Isa, dw: &Shared<f32>) {
         let p = self.p;
+        let mut sums = scratch::take(p.groups * self.depth * self.row);
+        let sums = Shared::new(&mut sums);
         let together = self.images(KEPT);
         let size = self.positions * self.row;
         // At least 8 tasks, of whole tiles of the kernel where there are many channels.
         let part = (256 / self.kernel).clamp(1, p.c.div_ceil(8).max(1));
         let parts = p.c.div_ceil(part);
-        let blocks = Blocks::new(p, part);
         for first in (0..p.n).step_by(together) {
             let images = together.min(p.n - first);
-            let own = Own::default();
+            let own: Own<(usize, Blocks<'_>, Scratch)> = Own::default();
             for_tasks(p.groups * parts, self.parallel(), |t| {
                 let (group, from) = (t / parts, t % parts * part);
                 let channels = from..p.c.min(from + part);
-                let (kept, g) = own.take().filter(|(kept, _)| *kept == group).unwrap_or_else(|| {
-                    let mut g = scratch::take(images * size);
-                    for i in 0..images {
-                        // SAFETY: the buffer has a part for each image.
-                        unsafe {
-                            let to = g.as_mut_ptr().add(i * size);
-                            self.transpose(isa, first + i, group, 0..self.positions, to);
+                let (kept, blocks, g) = match own.take() {
+                    Some(mine) if mine.0 == group => mine,
+                    mine => {
+                        let blocks = mine.map_or_else(|| Blocks::new(p, part), |(_, blocks, _)| blocks);
+                        let mut g = scratch::take(images * size);
+                        for i in 0..images {
+                            // SAFETY: the buffer has a part for each image.
+                            unsafe {
+                                let to = g.as_mut_ptr().add(i * size);
+                                self.transpose(isa, first + i, group, 0..self.positions, to);
+                            }
                         }
+                        (group, blocks, g)
                     }
-                    (group, g)
-                });
+                };
                 // SAFETY: tasks add to the sums of different channels.
                 unsafe {
                     let sums = sums.ptr().add((group * self.depth + from * self.kernel) * self.row);
@@ -183,52 +178,80 @@ impl<'a> Job<'a> {
                         let g = g.as_ptr().add(i * size + block.positions().start * self.row);
                         self.add(isa, first + i, group, channels.clone(), &block, g, sums, first + i + b > 0);
                     }
+                    if first + images == p.n {
+                        self.write(isa, group, channels.start * self.kernel..channels.end * self.kernel, sums, dw);
+                    }
                 }
-                own.keep((kept, g));
+                own.keep((kept, blocks, g));
             });
         }
     }
 
-    /// Few weights: threads take groups, and blocks of images; the sums of these are added in order.
-    fn by_blocks(&self, isa: Isa, sums: &Shared<f32>) {
+    /// Writes the sums of some elements of a group's patches to their places.
+    ///
+    /// # Safety
+    ///
+    /// `sums` has a row for each of them, and nobody else writes their weights.
+    unsafe fn write(&self, isa: Isa, group: usize, elements: Range<usize>, sums: *const f32, dw: &Shared<f32>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = dw.ptr().add(group * self.p.o * self.depth + elements.start);
+            turn(isa, elements.len(), self.p.o, sums, self.row, to, self.depth);
+        }
+    }
+
+    /// Few weights: threads take groups, and blocks of images, whose sums are added up by [`Pairs`].
+    fn by_blocks(&self, isa: Isa, dw: &Shared<f32>) {
         let p = self.p;
-        let blocks = Blocks::new(p, p.c);
+        let (blocks, own) = (Blocks::new(p, p.c), Own::default());
         let count = p.n * blocks.count;
+        own.keep(blocks);
         // At most that many tasks, or as many as groups, whatever the number of threads.
-        let together = count.div_ceil(PARTS.div_ceil(p.groups)).max(1);
-        let parts = count.div_ceil(together);
+        let parts = PARTS.div_ceil(p.groups).min(count);
         let size = self.depth * self.row;
-        // The first part's are the sums themselves.
-        let mut partial = scratch::take((parts - 1) * p.groups * size);
-        let partial = Shared::new(&mut partial);
+        let mut sums = scratch::take(parts * p.groups * size);
+        let sums = Shared::new(&mut sums);
+        let sums_of = |part: usize, group: usize| sums.ptr().wrapping_add((part * p.groups + group) * size);
+        let pairs: Vec<Pairs> = (0..p.groups).map(|_| Pairs::new(parts)).collect();
         for_tasks(parts * p.groups, self.parallel(), |t| {
             let (part, group) = (t / p.groups, t % p.groups);
+            // Tables that another core made come out of its cache.
+            let blocks = own.take().unwrap_or_else(|| Blocks::new(p, p.c));
             let mut g = scratch::take(blocks.most() * self.row);
-            for i in part * together..count.min((part + 1) * together) {
+            let first = count * part / parts;
+            for i in first..count * (part + 1) / parts {
                 let (image, block) = (i / blocks.count, blocks.get(i % blocks.count));
                 // SAFETY: tasks have sums of their own.
                 unsafe {
                     self.transpose(isa, image, group, block.positions(), g.as_mut_ptr());
-                    let to = match part {
-                        0 => sums.ptr().add(group * size),
-                        _ => partial.ptr().add(((part - 1) * p.groups + group) * size),
-                    };
-                    self.add(isa, image, group, 0..p.c, &block, g.as_ptr(), to, i > part * together);
+                    self.add(isa, image, group, 0..p.c, &block, g.as_ptr(), sums_of(part, group), i > first);
                 }
             }
+            own.keep(blocks);
+            pairs[group].done(part, |to, from| {
+                // SAFETY: both are complete, and nobody else reads or writes them.
+                let (to, from) = unsafe {
+                    let to = std::slice::from_raw_parts_mut(sums_of(to, group), size);
+                    (to, std::slice::from_raw_parts(sums_of(from, group), size))
+                };
+                to.iter_mut().zip(from).for_each(|(t, f)| *t += f);
+            });
         });
-        let cuts = size.div_ceil(TOTAL);
-        for_tasks(p.groups * cuts, self.parallel() && parts > 1, |t| {
-            let (group, from) = (t / cuts, t % cuts * TOTAL);
-            let n = TOTAL.min(size - from);
-            // SAFETY: the buffers have these sizes, and tasks take different sums.
+        let some = self.depth.div_ceil(WRITERS).next_multiple_of(16).min(self.depth);
+        let writers = self.depth.div_ceil(some);
+        for_tasks(p.groups * writers, self.parallel(), |t| {
+            let (group, from) = (t / writers, t % writers * some);
+            let elements = from..self.depth.min(from + some);
+            let n = elements.len() * self.row;
+            // SAFETY: the sums are complete, and tasks write different weights.
             unsafe {
-                let total = std::slice::from_raw_parts_mut(sums.ptr().add(group * size + from), n);
-                for part in 1..parts {
-                    let from = partial.ptr().add(((part - 1) * p.groups + group) * size + from);
-                    let part = std::slice::from_raw_parts(from, n);
-                    total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
-                }
+                let first = sums_of(0, group).add(from * self.row);
+                let Some(last) = pairs[group].last() else { return self.write(isa, group, elements, first, dw) };
+                let last = std::slice::from_raw_parts(sums_of(last, group).add(from * self.row), n);
+                let first = std::slice::from_raw_parts(first, n);
+                let mut total = scratch::take(n);
+                total.iter_mut().zip(first.iter().zip(last)).for_each(|(t, (a, b))| *t = a + b);
+                self.write(isa, group, elements, total.as_ptr(), dw);
             }
         });
     }

@@ -104,6 +104,8 @@ fn many_images_and_channels() {
     check(3, 2, 70, 9, [60, 70], [(1, 1); 2]);
     check(4, 1, 17, 33, [3, 200], [(1, 1); 2]);
     check(5, 9, 130, 140, [18, 18], [(1, 1); 2]);
+    // Two halves for the weights, of several parts each.
+    check(6, 1, 8, 9, [430, 430], [(1, 1); 2]);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use super::{Plan, padded};
 use crate::micro::{Product, product};
 use crate::scratch;
 use crate::simd::Isa;
-use crate::tasks::{Shared, for_tasks};
+use crate::tasks::{Shared, for_chunks, for_tasks};
+use std::ops::Range;
 
 /// Numbers of transformed input and gradient that are kept at once: about what the last cache
 /// holds beside the sums.
@@ -15,13 +16,48 @@ const KEPT: usize = 3 << 20;
 /// Channels that are transposed together.
 const GROUP: usize = 16;
 
+/// Points of the sums of all channels, at most, where two threads have sums of their own ([`halves`]).
+const OWN: usize = 1 << 18;
+
 /// `dw[o, c] = sum over tiles of Gt [(A g At) * (Bt x B)] G`, for the plan of the forward pass.
 pub(in super::super) fn weight_grad(isa: Isa, p: &Plan, x: &[f32], grad: &[f32], dw: &mut [f32]) {
-    let (down, across) = p.tiles();
-    let all = p.images * down;
+    let all = p.images * p.tiles().0;
     assert_eq!(x.len(), p.images * p.group.1 * p.inner * p.input.0 * p.input.1);
     assert_eq!(grad.len(), p.images * p.group.1 * p.outer * p.output.0 * p.output.1);
     assert_eq!(dw.len(), p.outer * p.inner * 9);
+    let work = p.inner * p.outer * p.total() >= 1 << 15;
+    if all > 1 && work && POINTS * p.outer * p.inner <= OWN {
+        return halves(isa, p, x, grad, dw);
+    }
+    add_up(isa, p, x, grad, 0..all, &Shared::new(dw), work);
+}
+
+/// Two halves of the tiles, whose weights are added: two threads have one each, and what they transform stays in their caches. Of what
+/// is cut by channels, each needs all that the other transforms: 0.8 ms instead of 0.4 for `3x48x31x31` by `48x48x3x3` on cores
+/// that have no cache in common.
+fn halves(isa: Isa, p: &Plan, x: &[f32], grad: &[f32], dw: &mut [f32]) {
+    let (all, len) = (p.images * p.tiles().0, dw.len());
+    let mut second = scratch::take(len);
+    let parts = [(0..all.div_ceil(2), Shared::new(dw)), (all.div_ceil(2)..all, Shared::new(&mut second))];
+    let half = |t: usize, parallel: bool| {
+        let (rows, to) = &parts[t];
+        add_up(isa, p, x, grad, rows.clone(), to, parallel);
+    };
+    // (The same numbers by more of them.)
+    if rayon::current_num_threads() <= 2 {
+        for_tasks(2, true, |t| half(t, false));
+    } else {
+        (0..2).for_each(|t| half(t, true));
+    }
+    for_chunks(dw, len.div_ceil(2), 1, true, |(t, dw)| {
+        let second = &second[t * len.div_ceil(2)..];
+        dw.iter_mut().zip(second).for_each(|(a, b)| *a += b);
+    });
+}
+
+/// The gradient over some rows of tiles.
+fn add_up(isa: Isa, p: &Plan, x: &[f32], grad: &[f32], of: Range<usize>, dw: &Shared<f32>, work: bool) {
+    let (across, all) = (p.tiles().1, of.len());
     let wanted = KEPT / (POINTS * (p.inner + p.outer)) / across;
     // Parts of equal length.
     let parts = all.div_ceil(wanted.clamp(1, all));
@@ -29,10 +65,9 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Plan, x: &[f32], grad: &[f32],
     let s = Sizes::new(p, rows * across);
     let mut v = scratch::take(POINTS * s.v_point + GROUP * GROUP);
     let mut g = scratch::take(POINTS * s.g_point + SLACK);
-    let (v, g, dw) = (Shared::new(&mut v), Shared::new(&mut g), Shared::new(dw));
-    let work = p.inner * p.outer * p.total() >= 1 << 15;
+    let (v, g) = (Shared::new(&mut v), Shared::new(&mut g));
     if rows == all {
-        s.transform(isa, x, grad, 0, all, &v, &g, work);
+        s.transform(isa, x, grad, of.start, all, &v, &g, work);
         let block = 16.min(p.outer);
         for_tasks(p.outer.div_ceil(block), work, |t| {
             let channels = t * block..p.outer.min((t + 1) * block);
@@ -59,8 +94,8 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Plan, x: &[f32], grad: &[f32],
     let sums = Shared::new(&mut sums);
     let block = 64.min(p.outer);
     let blocks = p.outer.div_ceil(block);
-    for first in (0..all).step_by(rows) {
-        let count = rows.min(all - first);
+    for first in of.clone().step_by(rows) {
+        let count = rows.min(of.end - first);
         s.transform(isa, x, grad, first, count, &v, &g, work);
         for_tasks(POINTS * blocks, work, |t| {
             let (i, from) = (t / blocks, t % blocks * block);
@@ -68,7 +103,7 @@ pub(in super::super) fn weight_grad(isa: Isa, p: &Plan, x: &[f32], grad: &[f32],
             // SAFETY: tasks add to the sums of different points or channels.
             unsafe {
                 let to = sums.ptr().add(i * point + from * s.s_row);
-                s.multiply(isa, i, channels, count * across, &v, &g, to, first > 0);
+                s.multiply(isa, i, channels, count * across, &v, &g, to, first > of.start);
             }
         });
     }
