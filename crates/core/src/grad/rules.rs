@@ -94,8 +94,12 @@ fn gather(axis: usize, g: &Tensor, x: &Tensor, index: &Tensor) -> Result<Tensor>
     if *index.shape() == x.shape().with(axis, 1) && n > 0 {
         let mut along = vec![1; x.rank()];
         along[axis] = n;
-        let at = Tensor::arange_on(n, x.device()).reshape(along)?;
-        return at.eq(index)?.where_(g, g.zeros_like());
+        let (mut at, mut index) = (Tensor::arange_on(n, x.device()).reshape(along)?, index.clone());
+        if n <= 1 << f32::MANTISSA_DIGITS {
+            // Exact, and half as many bits to compare.
+            (at, index) = (at.to_dtype(crate::DType::F32), index.to_dtype(crate::DType::F32));
+        }
+        return at.eq(&index)?.where_(g, g.zeros_like());
     }
     x.zeros_like().scatter_add(axis as i64, index, g)
 }
