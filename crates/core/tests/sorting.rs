@@ -95,6 +95,37 @@ fn distinct_slices() {
 }
 
 #[test]
+fn runs_of_equals() {
+    for n in [0usize, 1, 7, 40_000] {
+        let x: Vec<i64> = (0..n as i64).map(|i| (i * i / 7) % 3).collect();
+        let mut runs: Vec<(i64, i64)> = vec![];
+        let mut inverse = vec![];
+        for &x in &x {
+            match runs.last_mut() {
+                Some(run) if run.0 == x => run.1 += 1,
+                _ => runs.push((x, 1)),
+            }
+            inverse.push(runs.len() as i64 - 1);
+        }
+        let (values, counts): (Vec<i64>, Vec<i64>) = runs.into_iter().unzip();
+        for dtype in [DType::I64, DType::U8, DType::F32, DType::F64, DType::BF16] {
+            let u = Tensor::from_slice(&x, n).unwrap().to_dtype(dtype).unique_consecutive(None).unwrap();
+            assert_eq!(u.values.dtype(), dtype);
+            assert_eq!(i64s(&u.values.to_dtype(DType::I64)), values);
+            assert_eq!((i64s(&u.inverse), i64s(&u.counts)), (inverse.clone(), counts.clone()));
+        }
+    }
+    // Every NaN begins a run; slices keep their axis.
+    let u = Tensor::from([1.0f32, f32::NAN, f32::NAN]).unique_consecutive(None).unwrap();
+    assert_eq!((u.values.numel(), i64s(&u.inverse)), (3, vec![0, 1, 2]));
+    let u = Tensor::from([[1i64, 1, 2], [3, 3, 3]]).unique_consecutive(Some(1)).unwrap();
+    assert_eq!((i64s(&u.values), u.values.dims()), (vec![1, 2, 3, 3], &[2, 2][..]));
+    assert_eq!((i64s(&u.inverse), i64s(&u.counts)), (vec![0, 0, 1], vec![2, 1]));
+    let u = Tensor::from([[1i64, 1], [2, 2]]).unique_consecutive(None).unwrap();
+    assert_eq!((u.inverse.dims(), i64s(&u.inverse)), (&[2, 2][..], vec![0, 0, 1, 1]));
+}
+
+#[test]
 fn counts() {
     let x = Tensor::from([1i64, 3, 1]);
     assert_eq!(i64s(&x.bincount(None, 6).unwrap()), [0, 2, 0, 1, 0, 0]);

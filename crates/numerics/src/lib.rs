@@ -87,6 +87,7 @@ pub mod sort;
 pub mod strided;
 pub mod tasks;
 pub mod transpose;
+pub mod triangle;
 pub mod unique;
 pub mod weave;
 

@@ -1,5 +1,6 @@
 //! Cumulative operations along an axis.
 
+mod cascade;
 mod columns;
 mod extremum;
 mod long;
@@ -8,6 +9,7 @@ mod rows;
 use crate::element::Num;
 use crate::lanes::{Lanes, PARALLEL_WORK};
 use crate::tasks::for_chunks;
+pub use cascade::cascade;
 use half::{bf16, f16};
 
 /// Runs `some` on matching runs of whole `n * inner` blocks of the input and the output, on several threads when there is

@@ -128,14 +128,11 @@ fn combine<T: Num>(mode: Mode, old: T, new: T) -> T {
         Mode::Add => old.add(new),
         Mode::Mul => old.mul(new),
         Mode::Min => {
-            if old.is_nan() || old < new {
-                old
-            } else {
-                new
-            }
+            // Without a branch, which nobody could foresee.
+            if old.is_nan() | (old < new) { old } else { new }
         }
         Mode::Max => {
-            if old.is_nan() || old > new {
+            if old.is_nan() | (old > new) {
                 old
             } else {
                 new
@@ -232,9 +229,10 @@ pub fn scatter<T: Num>(
                     match mode {
                         Mode::Assign => line.many(dst, index, src.data, apart, |_, new| new),
                         Mode::Add => line.many(dst, index, src.data, apart, T::add),
-                        Mode::Mul | Mode::Min | Mode::Max => {
-                            line.many(dst, index, src.data, apart, |old, new| combine(mode, old, new))
-                        }
+                        Mode::Mul => line.many(dst, index, src.data, apart, T::mul),
+                        // Each a loop of its own: a mode that is asked for at every element takes as long as the element.
+                        Mode::Min => line.many(dst, index, src.data, apart, |old, new| combine(Mode::Min, old, new)),
+                        Mode::Max => line.many(dst, index, src.data, apart, |old, new| combine(Mode::Max, old, new)),
                     }
                 };
                 if !done {

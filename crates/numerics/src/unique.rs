@@ -62,11 +62,6 @@ pub fn unique<T: Order>(x: &[T]) -> Groups {
     unique_rows(x, x.len(), 1)
 }
 
-/// The distinct neighbours: as [`unique`], without sorting first.
-pub fn unique_consecutive<T: Order>(x: &[T]) -> Groups {
-    unique_consecutive_rows(x, x.len(), 1)
-}
-
 /// The distinct rows of a `rows` by `cols` matrix, in lexicographic order.
 pub fn unique_rows<T: Order>(x: &[T], rows: usize, cols: usize) -> Groups {
     debug_assert_eq!(x.len(), rows * cols);
@@ -129,10 +124,47 @@ fn counted<T: Order>(x: &[T], least: u64, range: usize) -> Groups {
     g
 }
 
-/// The distinct neighbouring rows of a `rows` by `cols` matrix.
-pub fn unique_consecutive_rows<T: Order>(x: &[T], rows: usize, cols: usize) -> Groups {
-    debug_assert_eq!(x.len(), rows * cols);
-    Groups::of(0..rows, |a, b| x[a * cols..][..cols] == x[b * cols..][..cols], |p| p)
+/// Which rows of a matrix with rows of `cols` elements are not the same as the row before; the first is none's.
+///
+/// ```
+/// let mut new = [false; 4];
+/// gradus_numerics::unique::new_rows(&[3, 3, 1, 3], 1, &mut new);
+/// assert_eq!(new, [true, false, true, true]);
+/// ```
+pub fn new_rows<T: Order>(x: &[T], cols: usize, new: &mut [bool]) {
+    assert_eq!(x.len(), new.len() * cols, "a mark for each row");
+    let part = (PARALLEL_WORK / 8 / cols.max(1)).max(1);
+    for_chunks(new, part, 1, x.len() >= PARALLEL_WORK / 4, |(c, new)| {
+        let from = c * part;
+        let (skip, rows) = (usize::from(c == 0), new.len());
+        new[..skip.min(rows)].fill(true);
+        let before = &x[(from + skip - 1) * cols..(from + rows - 1) * cols];
+        let these = &x[(from + skip) * cols..(from + rows) * cols];
+        if cols == 1 {
+            differ(before, these, &mut new[skip..]);
+        } else {
+            let rows = before.chunks_exact(cols).zip(these.chunks_exact(cols));
+            new[skip..].iter_mut().zip(rows).for_each(|(new, (a, b))| *new = a != b);
+        }
+    });
+}
+
+/// Where two sequences are not the same.
+fn differ<T: Order>(a: &[T], b: &[T], out: &mut [bool]) {
+    #[inline(always)]
+    fn all<T: Order>(a: &[T], b: &[T], out: &mut [bool]) {
+        out.iter_mut().zip(a.iter().zip(b)).for_each(|(out, (a, b))| *out = a != b);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::Isa::detect() == crate::simd::Isa::Avx512 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn wide<T: Order>(a: &[T], b: &[T], out: &mut [bool]) {
+            all(a, b, out);
+        }
+        // SAFETY: the instructions are there.
+        return unsafe { wide(a, b, out) };
+    }
+    all(a, b, out);
 }
 
 /// How many elements fall into each of `bins` equal parts of `[min, max]`; the last is closed.

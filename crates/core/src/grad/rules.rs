@@ -94,8 +94,12 @@ fn gather(axis: usize, g: &Tensor, x: &Tensor, index: &Tensor) -> Result<Tensor>
     if *index.shape() == x.shape().with(axis, 1) && n > 0 {
         let mut along = vec![1; x.rank()];
         along[axis] = n;
-        let at = Tensor::arange_on(n, x.device()).reshape(along)?;
-        return at.eq(index)?.where_(g, g.zeros_like());
+        let (mut at, mut index) = (Tensor::arange_on(n, x.device()).reshape(along)?, index.clone());
+        if n <= 1 << f32::MANTISSA_DIGITS {
+            // Exact, and half as many bits to compare.
+            (at, index) = (at.to_dtype(crate::DType::F32), index.to_dtype(crate::DType::F32));
+        }
+        return at.eq(&index)?.where_(g, g.zeros_like());
     }
     x.zeros_like().scatter_add(axis as i64, index, g)
 }
@@ -197,13 +201,17 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
     match op {
         HostOp::Scan { op, axis } => match op {
             ScanOp::Sum => one(scan_rules::reverse_cumsum(g, *axis)?),
-            ScanOp::Prod => one(scan_rules::cumprod(*axis, g, &x[0])?),
+            ScanOp::Prod => one(scan_rules::cumprod(*axis, g, y, &x[0])?),
             ScanOp::LogSumExp => one(scan_rules::logcumsumexp(*axis, g, y, &x[0])?),
             // y = x[where it was]
             ScanOp::Max => one(gather(*axis, g, &x[0], &x[0].cummax(*axis as i64)?.1)?),
             ScanOp::Min => one(gather(*axis, g, &x[0], &x[0].cummin(*axis as i64)?.1)?),
             ScanOp::ArgMax | ScanOp::ArgMin => Err(no_gradient(y, ": positions are integers")),
         },
+        HostOp::Cascade { axis, back } => {
+            let (dx, dfactor) = scan_rules::cascade(*axis, *back, g, y, &x[1])?;
+            Ok(Parts::from_iter([Some(dx), needs[1].then_some(dfactor)]))
+        }
         HostOp::Scatter { axis, mode } => scatter(*axis as i64, *mode, g, y, x),
         HostOp::Argsort { .. }
         | HostOp::Topk { .. }

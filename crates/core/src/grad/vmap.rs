@@ -188,6 +188,7 @@ impl Batch {
             Op::Conv(c) => self.conv(c, t, &inputs[0], &inputs[1])?,
             Op::Host(h) => match h {
                 HostOp::Scan { op, axis } => same(Op::Host(HostOp::Scan { op: *op, axis: axis + 1 })),
+                HostOp::Cascade { axis, back } => same(Op::Host(HostOp::Cascade { axis: axis + 1, back: *back })),
                 HostOp::Argsort { axis, descending } => {
                     same(Op::Host(HostOp::Argsort { axis: axis + 1, descending: *descending }))
                 }

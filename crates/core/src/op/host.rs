@@ -21,6 +21,14 @@ pub enum HostOp {
         /// Along this axis.
         axis: usize,
     },
+    /// `(x, factor)`: sums along an axis in which each is the one before times a factor, plus an element:
+    /// `y[i] = x[i] + factor[i] y[i-1]`, or backwards `y[i] = x[i] + factor[i+1] y[i+1]`. Floats.
+    Cascade {
+        /// Along this axis.
+        axis: usize,
+        /// From the last element to the first.
+        back: bool,
+    },
     /// The stable order of an axis, as i64 indices; NaN counts as largest.
     Argsort {
         /// Along this axis.
@@ -254,6 +262,7 @@ impl HostOp {
             HostOp::Attention(a) => HostOp::Attention(fill(a)),
             HostOp::AttentionGrad(a) => HostOp::AttentionGrad(fill(a)),
             HostOp::Scan { .. }
+            | HostOp::Cascade { .. }
             | HostOp::Argsort { .. }
             | HostOp::Topk { .. }
             | HostOp::Select { .. }
@@ -288,6 +297,7 @@ impl HostOp {
                 ScanOp::ArgMin => "argcummin",
                 ScanOp::LogSumExp => "logcumsumexp",
             },
+            HostOp::Cascade { .. } => "cascade",
             HostOp::Argsort { .. } => "argsort",
             HostOp::Topk { .. } => "topk",
             HostOp::Select { rank: Rank::At(_), .. } => "kthvalue",

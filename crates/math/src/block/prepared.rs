@@ -81,6 +81,34 @@ macro_rules! staged {
     )*};
 }
 
+/// As `prepared!`, for a function of two numbers that is computed for a few pairs at a time: those that are missing are
+/// ones.
+macro_rules! together {
+    ($($name:ident = $several:path, $of:path, $count:expr;)*) => {$(
+        #[doc = concat!("[`", stringify!($of), "`] over a block.")]
+        pub const $name: Block = {
+            #[inline(always)]
+            unsafe fn all(dst: *mut u8, src: [*const u8; 3], n: usize) {
+                // SAFETY: the caller of a BlockFn promises n valid elements of these types, and no overlap.
+                let (d, x, y) = unsafe {
+                    (
+                        std::slice::from_raw_parts_mut(dst.cast::<f32>(), n),
+                        std::slice::from_raw_parts(src[0].cast::<f32>(), n),
+                        std::slice::from_raw_parts(src[1].cast::<f32>(), n),
+                    )
+                };
+                for ((d, x), y) in d.chunks_mut($count).zip(x.chunks($count)).zip(y.chunks($count)) {
+                    let (mut p, mut q) = ([1.0; $count], [1.0; $count]);
+                    p[..x.len()].copy_from_slice(x);
+                    q[..y.len()].copy_from_slice(y);
+                    d.copy_from_slice(&$several(&p, &q)[..d.len()]);
+                }
+            }
+            versions_of!(all)
+        };
+    )*};
+}
+
 /// Blocks of [`crate::f32`].
 pub mod f32 {
     use super::super::Block;
@@ -132,6 +160,10 @@ pub mod f32 {
         ERFINV: f32 = |x: f32| x.abs() <= 0.9975, m::erfinv_middle, m::erfinv;
         LGAMMA: f32 = |x: f32| x >= 0.0, m::lgamma_positive, m::lgamma;
         DIGAMMA: f32 = |x: f32| x > 0.0, m::digamma_positive, m::digamma;
+    }
+    together! {
+        IGAMMA = m::igamma::igamma_of, m::igamma, m::igamma::TOGETHER;
+        IGAMMAC = m::igamma::igammac_of, m::igammac, m::igamma::TOGETHER;
     }
 }
 

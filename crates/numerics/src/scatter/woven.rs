@@ -99,7 +99,9 @@ fn by_mode<T: Num>(mode: Mode, l: Lanes, sums: &mut [[T; ABREAST]], index: &[i64
     match mode {
         Mode::Assign => rows(l, sums, index, new, |_, new| new),
         Mode::Add => rows(l, sums, index, new, T::add),
-        Mode::Mul | Mode::Min | Mode::Max => rows(l, sums, index, new, |old, new| combine(mode, old, new)),
+        Mode::Mul => rows(l, sums, index, new, T::mul),
+        Mode::Min => rows(l, sums, index, new, |old, new| combine(Mode::Min, old, new)),
+        Mode::Max => rows(l, sums, index, new, |old, new| combine(Mode::Max, old, new)),
     }
 }
 

@@ -23,15 +23,13 @@ proptest! {
     }
 
     #[test]
-    fn neighbours_rebuild_the_sequence(seed: u64, n in 0usize..30) {
+    fn rows_are_new_where_they_differ(seed: u64, rows in 0usize..200, cols in 1usize..4) {
         let mut r = Random(seed);
-        let x: Vec<i64> = (0..n).map(|_| r.below(2) as i64).collect();
-        let g = unique_consecutive(&x);
-        let values = g.values(&x);
-        prop_assert!(values.windows(2).all(|w| w[0] != w[1]));
-        let rebuilt: Vec<i64> = values.iter().zip(&g.counts).flat_map(|(v, c)| vec![*v; *c as usize]).collect();
-        prop_assert_eq!(&rebuilt, &x);
-        prop_assert!(g.inverse.iter().zip(&x).all(|(i, x)| values[*i as usize] == *x));
+        let x: Vec<i64> = (0..rows * cols).map(|_| r.below(2) as i64).collect();
+        let mut new = vec![false; rows];
+        new_rows(&x, cols, &mut new);
+        let row = |i: usize| &x[i * cols..][..cols];
+        prop_assert!((0..rows).all(|i| new[i] == (i == 0 || row(i) != row(i - 1))));
     }
 }
 
@@ -95,4 +93,13 @@ fn counts_of_any_length_match() {
             assert_eq!(extent(&x), ends);
         }
     }
+}
+
+#[test]
+fn new_rows_are_found_by_all_threads() {
+    let mut r = Random(5);
+    let x: Vec<f32> = (0..100_001).map(|_| if r.below(9) == 0 { f32::NAN } else { r.below(2) as f32 }).collect();
+    let mut new = vec![false; x.len()];
+    new_rows(&x, 1, &mut new);
+    assert!((0..x.len()).all(|i| new[i] == (i == 0 || x[i] != x[i - 1])));
 }

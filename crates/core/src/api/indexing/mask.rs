@@ -64,17 +64,21 @@ impl Tensor {
         same_device("masked_scatter", &[self, mask, source])?;
         let shape = broadcast_all("masked_scatter", &[self, mask])?;
         let (x, mask) = (self.expand_to(&shape), mask.expand_to(&shape));
-        let wanted = mask.with_elements(|bits| Mask::new(bits).count())?;
+        let (wanted, nth) = mask.with_elements(|bits| {
+            let mask = Mask::new(bits);
+            let nth = || Tensor::filled(Shape::from(bits.len()), |out| mask.ranks(out));
+            // Where the source is too short, there is nothing to take.
+            let enough = (1..=source.numel()).contains(&mask.count());
+            (mask.count(), enough.then(nth).transpose())
+        })?;
         if wanted > source.numel() {
             let why = format!("the mask is true at {wanted} places, the source has {} elements", source.numel());
             let e = Error::shape("masked_scatter", &[self.shape(), mask.shape(), source.shape()], why);
             return Err(e.operand(self).operand(&mask).operand(source));
         }
-        if wanted == 0 {
-            return Ok(x);
-        }
-        let nth = (mask.ravel().cumsum(0)? - 1).maximum(0)?.reshape_to(&shape);
-        Ok(mask.raw_where(&source.take(&nth)?, &x))
+        let Some(nth) = nth? else { return Ok(x) };
+        let taken = source.ravel().gather(0, &nth.to(&self.device()))?.reshape_to(&shape);
+        Ok(mask.raw_where(&taken, &x))
     }
 
     /// The positions that are not zero, one row each. The elements are read.

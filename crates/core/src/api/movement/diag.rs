@@ -2,6 +2,7 @@
 
 use crate::api::axis;
 use crate::{DType, Error, ErrorKind, Result, Shape, Tensor, op::Composite};
+use gradus_numerics::triangle::Triangle;
 
 impl Tensor {
     /// Two different axes.
@@ -53,6 +54,9 @@ impl Tensor {
             return Err(Error::shape("diag_embed", &[self.shape()], "needs an axis, not a scalar").operand(self));
         }
         let (a, b) = self.two_axes("diag_embed", dim1, dim2, self.rank() + 1)?;
+        if !self.requires_grad() {
+            return self.embedded(offset, a, b);
+        }
         // The gradient looks at the diagonal alone.
         let back = move |g: &Tensor, _: &Tensor, _: &[Tensor]| Ok(vec![Some(g.diagonal(offset, a as i64, b as i64)?)]);
         crate::grad::custom_vjp("diag_embed", |x| x[0].embedded(offset, a, b), back, &[self])
@@ -61,16 +65,24 @@ impl Tensor {
     /// [`Tensor::diag_embed`] by a mask.
     #[track_caller]
     fn embedded(&self, offset: i64, a: usize, b: usize) -> Result<Tensor> {
+        static EMBED: Composite = Composite {
+            name: "diag_embed",
+            build: |x, at| {
+                let (x, offset, last) = (&x[0], at[0] as i64, x[0].rank() - 1);
+                let n = x.dims()[last];
+                // Above the main diagonal, row i holds element i; below it, column j holds element j.
+                let lane = x.reshape_to(&x.shape().inserted(last + usize::from(offset >= 0), 1));
+                let places = |shape: [usize; 2]| Tensor::arange_on(n, x.device()).reshape_to(&Shape::from(shape));
+                places([1, n]).raw_eq(&(places([n, 1]) + offset)).raw_where(&lane, &x.scalar_like(0.0))
+            },
+        };
         let last = self.rank() - 1;
         let shift = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
-        let x = self.pad_axis(last, 0, shift)?;
+        let x = if shift > 0 { self.pad_axis(last, 0, shift)? } else { self.resolve() };
         let n = x.dims()[last];
-        // Above the main diagonal, row i holds element i; below it, column j holds element j.
-        let x = x.unsqueeze(if offset >= 0 { -1 } else { -2 })?;
-        let row = Tensor::arange_on(n, self.device()).unsqueeze(1)?;
-        let col = Tensor::arange_on(n, self.device()).unsqueeze(0)?;
-        let out = col.raw_eq(&(row + offset)).raw_where(&x, &x.scalar_like(0.0));
-        out.movedim([-2, -1], [a, b])
+        let shape = x.shape().inserted(last, n);
+        let out = Tensor::composed(&EMBED, &[&x], &[offset as u64], shape, x.dtype());
+        if (a, b) == (last, last + 1) { Ok(out) } else { out.movedim([-2, -1], [a, b]) }
     }
 
     /// A vector as a diagonal matrix; the diagonal of a matrix.
@@ -161,16 +173,11 @@ fn triangle(op: &str, rows: usize, cols: usize, range: impl Fn(usize) -> (i64, i
     if rows.checked_mul(cols).is_none_or(|n| n > isize::MAX as usize / 32) {
         return Err(Error::new(op, ErrorKind::Alloc { bytes: rows as u128 * cols as u128 * 16 }));
     }
-    let (mut is, mut js): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
-    for i in 0..rows {
+    let end = cols as i64;
+    let rows = (0..rows).map(|i| {
         let (from, to) = range(i);
-        let end = cols as i64;
-        for j in from.clamp(0, end)..to.clamp(0, end) {
-            is.push(i as i64);
-            js.push(j);
-        }
-    }
-    let n = is.len();
-    is.append(&mut js);
-    Tensor::from_vec(is, [2, n])
+        from.clamp(0, end) as usize..to.clamp(0, end) as usize
+    });
+    let triangle = Triangle::new(rows);
+    Tensor::filled(Shape::from([2, triangle.count()]), |out| triangle.places(out))
 }

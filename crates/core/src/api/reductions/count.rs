@@ -1,8 +1,9 @@
 //! Distinct elements and counts. Their sizes depend on the data, so these read it.
 
 use crate::api::{axis, same_device};
-use crate::{DType, Device, Error, ErrorKind, Result, Shape, Tensor};
-use gradus_numerics::unique::{self, Groups};
+use crate::op::ScanOp;
+use crate::{DType, Device, Element, Error, ErrorKind, Result, Shape, Tensor, op::Composite};
+use gradus_numerics::{Order, mask::Mask, unique};
 use smallvec::SmallVec;
 
 /// Distinct elements (or slices), and how the original is made of them.
@@ -14,6 +15,87 @@ pub struct Unique {
     pub inverse: Tensor,
     /// How often each occurs.
     pub counts: Tensor,
+}
+
+/// A tensor as a matrix of what is to be distinct.
+struct Slices {
+    of: Tensor,
+    /// The axis along which slices are taken; else there are elements.
+    at: Option<usize>,
+    /// The tensor with that axis first.
+    moved: Tensor,
+    /// And as a matrix.
+    flat: Tensor,
+    rows: usize,
+    cols: usize,
+}
+
+impl Slices {
+    /// Some of the slices, where they were.
+    #[track_caller]
+    fn pick(&self, rows: &Tensor) -> Result<Tensor> {
+        let k = rows.numel();
+        let pick = rows.reshape_to(&Shape::from([k, 1])).expand_to(&Shape::from([k, self.cols]));
+        Ok(self.placed(&self.flat.gather(0, &pick)?, k))
+    }
+
+    /// So many slices as a matrix, in the tensor's own shape.
+    #[track_caller]
+    fn placed(&self, rows: &Tensor, k: usize) -> Tensor {
+        let values = rows.reshape_to(&self.moved.shape().with(0, k));
+        let Some(a) = self.at else { return values };
+        // And back: axis 0 to its place.
+        let back: SmallVec<[usize; 6]> =
+            (0..self.of.rank()).map(|d| if d == a { 0 } else { d + (d < a) as usize }).collect();
+        values.permuted(back)
+    }
+
+    /// A number for each slice, in the shape in which they are given.
+    #[track_caller]
+    fn inverse(&self, numbers: Tensor) -> Tensor {
+        if self.at.is_some() { numbers } else { numbers.reshape_to(self.of.shape()) }
+    }
+
+    /// Runs of equal slices. What is asked for seldom, who is in which run and how long these are, follows only when it is.
+    #[track_caller]
+    fn runs<T: Element + Order>(&self) -> Result<Unique> {
+        static INVERSE: Composite = Composite {
+            name: "unique_inverse",
+            build: |x, _| &x[0].to_dtype(DType::I64).scan(ScanOp::Sum, 0, DType::I64) - 1,
+        };
+        static COUNTS: Composite = Composite {
+            name: "unique_counts",
+            build: |x, _| {
+                let k = x[0].numel() - 1;
+                x[0].sliced(0, k.min(1), 1, k) - x[0].sliced(0, 0, 1, k)
+            },
+        };
+        let (rows, cols, device) = (self.rows, self.cols, self.of.device());
+        let found =
+            self.flat.to_dtype(T::DTYPE).with_elements(|x: &[T]| -> Result<(Tensor, Tensor, Option<Tensor>)> {
+                let new = Tensor::filled(Shape::from(rows), |new| unique::new_rows(x, cols, new))?;
+                let (starts, values) = new.with_elements(|bits| {
+                    let mask = Mask::new(bits);
+                    let k = mask.count();
+                    let starts = Tensor::filled(Shape::from(k + 1), |at| {
+                        mask.positions(&mut at[..k]);
+                        at[k] = rows as i64;
+                    });
+                    let values = || Tensor::filled(Shape::from([k, 1]), |out| mask.select(x, out));
+                    (starts, (cols == 1).then(values).transpose())
+                })?;
+                Ok((new, starts?, values?))
+            })??;
+        let (new, starts) = (found.0.to(&device), found.1.to(&device));
+        let k = starts.numel() - 1;
+        let values = match found.2 {
+            Some(values) => self.placed(&values.to_dtype(self.of.dtype()).to(&device), k),
+            None => self.pick(&starts.sliced(0, 0, 1, k))?,
+        };
+        let inverse = Tensor::composed(&INVERSE, &[&new], &[], Shape::from(rows), DType::I64);
+        let counts = Tensor::composed(&COUNTS, &[&starts], &[], Shape::from(k), DType::I64);
+        Ok(Unique { values, inverse: self.inverse(inverse), counts })
+    }
 }
 
 impl Tensor {
@@ -28,68 +110,53 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unique(&self, dim: Option<i64>) -> Result<Unique> {
-        self.distinct("unique", dim, unique::unique_rows, unique::unique_rows, unique::unique_rows)
+        let slices = self.slices("unique", dim)?;
+        let (flat, rows, cols) = (&slices.flat, slices.rows, slices.cols);
+        let g = if self.dtype() == DType::F64 {
+            flat.with_elements(|x| unique::unique_rows::<f64>(x, rows, cols))?
+        } else if self.dtype().is_float() {
+            flat.to_dtype(DType::F32).with_elements(|x| unique::unique_rows::<f32>(x, rows, cols))?
+        } else {
+            flat.to_dtype(DType::I64).with_elements(|x| unique::unique_rows::<i64>(x, rows, cols))?
+        };
+        let indices = |v: &[i64]| -> Result<Tensor> { Ok(Tensor::from_slice(v, v.len())?.to(&self.device())) };
+        let first: Vec<i64> = g.first.iter().map(|&p| p as i64).collect();
+        let values = slices.pick(&indices(&first)?)?;
+        Ok(Unique { values, inverse: slices.inverse(indices(&g.inverse)?), counts: indices(&g.counts)? })
     }
 
     /// As [`Tensor::unique`], where only neighbours count as repetitions, and the order stays.
     #[track_caller]
     pub fn unique_consecutive(&self, dim: Option<i64>) -> Result<Unique> {
-        let (floats, doubles, ints) = (
-            unique::unique_consecutive_rows::<f32>,
-            unique::unique_consecutive_rows::<f64>,
-            unique::unique_consecutive_rows::<i64>,
-        );
-        self.distinct("unique_consecutive", dim, floats, doubles, ints)
+        let slices = self.slices("unique_consecutive", dim)?;
+        // Floats and integers are compared as they are served: both are exact.
+        if self.dtype() == DType::F64 {
+            slices.runs::<f64>()
+        } else if self.dtype().is_float() {
+            slices.runs::<f32>()
+        } else {
+            slices.runs::<i64>()
+        }
     }
 
-    /// Groups rows as floats or as integers: both are exact for the types they serve.
+    /// This as rows, which are slices along an axis, or elements.
     #[track_caller]
-    fn distinct(
-        &self,
-        name: &str,
-        dim: Option<i64>,
-        floats: fn(&[f32], usize, usize) -> Groups,
-        doubles: fn(&[f64], usize, usize) -> Groups,
-        ints: fn(&[i64], usize, usize) -> Groups,
-    ) -> Result<Unique> {
-        let x = self.detach();
-        let a = dim.map(|d| axis(name, d, x.rank())).transpose()?.filter(|_| x.rank() > 0);
+    fn slices(&self, name: &str, dim: Option<i64>) -> Result<Slices> {
+        let of = self.detach();
+        let at = dim.map(|d| axis(name, d, of.rank())).transpose()?.filter(|_| of.rank() > 0);
         // The axis goes first: then a slice is a row.
-        let moved = match a {
-            Some(a) => x.permuted(std::iter::once(a).chain((0..x.rank()).filter(|&d| d != a)).collect()),
-            None => x.reshape_to(&Shape::from(x.numel())),
+        let moved = match at {
+            Some(a) => of.permuted(std::iter::once(a).chain((0..of.rank()).filter(|&d| d != a)).collect()),
+            None => of.reshape_to(&Shape::from(of.numel())),
         };
         let rows = moved.dims()[0];
         let cols: usize = moved.dims()[1..].iter().product();
         if cols == 0 {
-            let why = format!("slices along axis {} of {} have no elements", a.unwrap_or(0), x.shape());
-            return Err(Error::shape(name, &[x.shape()], why).operand(self));
+            let why = format!("slices along axis {} of {} have no elements", at.unwrap_or(0), of.shape());
+            return Err(Error::shape(name, &[of.shape()], why).operand(self));
         }
         let flat = moved.reshape_to(&Shape::from([rows, cols]));
-        let g = if x.dtype() == DType::F64 {
-            flat.with_elements(|x| doubles(x, rows, cols))?
-        } else if x.dtype().is_float() {
-            flat.to_dtype(DType::F32).with_elements(|x| floats(x, rows, cols))?
-        } else {
-            flat.to_dtype(DType::I64).with_elements(|x| ints(x, rows, cols))?
-        };
-        let k = g.first.len();
-        let indices = |v: &[i64]| -> Result<Tensor> { Ok(Tensor::from_slice(v, v.len())?.to(&x.device())) };
-        let first: Vec<i64> = g.first.iter().map(|&p| p as i64).collect();
-        let pick = indices(&first)?.reshape_to(&Shape::from([k, 1])).expand_to(&Shape::from([k, cols]));
-        let values = flat.gather(0, &pick)?.reshape_to(&moved.shape().with(0, k));
-        let values = match a {
-            Some(a) => {
-                // And back: axis 0 to its place.
-                let back: SmallVec<[usize; 6]> =
-                    (0..x.rank()).map(|d| if d == a { 0 } else { d + (d < a) as usize }).collect();
-                values.permuted(back)
-            }
-            None => values,
-        };
-        let inverse = indices(&g.inverse)?;
-        let inverse = if a.is_some() { inverse } else { inverse.reshape_to(x.shape()) };
-        Ok(Unique { values, inverse, counts: indices(&g.counts)? })
+        Ok(Slices { of, at, moved, flat, rows, cols })
     }
 
     /// How many elements fall into each of `bins` equal parts of `min..=max`, in floats. Equal bounds mean the data's

@@ -10,7 +10,7 @@ use std::panic::Location;
 
 impl Tensor {
     #[track_caller]
-    fn scan(&self, op: ScanOp, axis: usize, dtype: DType) -> Tensor {
+    pub(super) fn scan(&self, op: ScanOp, axis: usize, dtype: DType) -> Tensor {
         let made =
             |x: &Tensor, axis: usize| x.make(Op::Host(HostOp::Scan { op, axis }), &[x], x.shape().clone(), dtype);
         let beneath = layout::beneath(std::slice::from_ref(self), Location::caller(), |under, order| {

@@ -54,12 +54,14 @@ pub unsafe fn run(p: &Program, bases: Bases<'_>, params: &[Scalar]) -> Result<()
     let chunks = p.cols.div_ceil(p.kernel.order.chunk).max(1);
     // A row that is hardly longer than a chunk would leave one thread a few elements.
     let several = if p.style == Style::Rows { p.cols >= 2 * p.kernel.order.chunk } else { chunks > 1 };
-    if parallel && units < 2 * threads && several {
+    let few = units < 2 * threads;
+    if parallel && few && several && p.work / units >= PARALLEL_WORK / 2 {
         // Few outputs, long reductions: the chunks of one are shared out.
         // SAFETY: the caller's promise.
         return (0..units).try_for_each(|u| unsafe { split_unit(p, bases, params, u, chunks, None) });
     }
-    if !parallel || units == 1 {
+    // Threads that come for a part of little each leave again before the others have begun.
+    if !parallel || units == 1 || (few && several && p.work < 2 * PARALLEL_WORK) {
         // SAFETY: the caller's promise.
         return unsafe { run_units(p, bases, params, 0, units) };
     }

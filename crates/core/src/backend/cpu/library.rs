@@ -59,6 +59,7 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
     }
     match op {
         HostOp::Scan { op, axis } => numeric!(d, scan_op(*op, *axis, &inputs[0], out)),
+        HostOp::Cascade { axis, back } => numeric!(d, cascade(*axis, *back, inputs, out)),
         HostOp::Argsort { axis, descending } => numeric!(d, argsort(*axis, *descending, &inputs[0], out)),
         HostOp::Topk { axis, k, largest } => numeric!(d, topk(*axis, *k, *largest, &inputs[0], out)),
         HostOp::Select { axis, rank } => numeric!(d, select(*axis, *rank, &inputs[0], out)),
@@ -158,6 +159,12 @@ fn with_border<T: LibraryElement>(b: &Border, x: &Array<'_>, out: &mut [u8]) -> 
     // Bools pass as bytes.
     let fill = if x.dtype == DType::Bool { T::from_i64(i64::from(fill != 0.0)) } else { T::from_f64(fill) };
     border::border(b, of::<T>(x), fill, out_of(out));
+    Ok(())
+}
+
+fn cascade<T: LibraryElement>(axis: usize, back: bool, inputs: &[Array<'_>], out: &mut [u8]) -> Result<()> {
+    let [x, factor] = inputs else { return Err(Tensor::bug("a cascade takes elements and factors")) };
+    scan::cascade(Lanes::of(&x.shape, axis), of::<T>(x), of(factor), back, out_of(out));
     Ok(())
 }
 
