@@ -109,6 +109,8 @@ pub enum MaxPool {
     Max,
     /// `(x, values)`: the value that stands where the largest of each window of x is.
     Pick,
+    /// `(x)`: where the largest of each window is, counted through both axes, as i64.
+    Places,
     /// `(x, gradient)`: each window's gradient at the place of its largest element.
     Grad,
 }
@@ -314,6 +316,7 @@ impl HostOp {
             },
             HostOp::MaxPool(MaxPool::Max, _) => "max_pool",
             HostOp::MaxPool(MaxPool::Pick, _) => "max_pool_pick",
+            HostOp::MaxPool(MaxPool::Places, _) => "max_pool_places",
             HostOp::MaxPool(MaxPool::Grad, _) => "max_pool_grad",
             HostOp::MeanPool(_) => "mean_pool",
             HostOp::MeanPoolGrad(_) => "mean_pool_grad",
