@@ -110,7 +110,7 @@ fn adaptive_bins() {
 
 #[test]
 fn other_sizes() {
-    use InterpolateMode::{Bicubic, Bilinear, Linear, Nearest, NearestExact};
+    use InterpolateMode::{Bicubic, Bilinear, Linear, Nearest, NearestExact, Trilinear};
     for mode in [Nearest, NearestExact, Bilinear, Bicubic] {
         for size in [[13, 21], [26, 42], [5, 50], [40, 7], [1, 1]] {
             for align in
@@ -126,6 +126,13 @@ fn other_sizes() {
     }
     let o = InterpolateOptions { size: Some(50.into()), mode: Linear, ..Default::default() };
     same(&[2, 3, 33], |x| x.interpolate(o.clone()));
+    for (mode, align_corners) in [(Trilinear, None), (Trilinear, Some(true)), (Nearest, None), (NearestExact, None)] {
+        for size in [[4, 9, 7], [9, 3, 13], [1, 20, 2]] {
+            let size = Some(Sizes::from(&size[..]));
+            let o = InterpolateOptions { size, mode, align_corners, ..Default::default() };
+            same(&[2, 3, 4, 6, 7], |x| x.interpolate(o.clone()));
+        }
+    }
 }
 
 #[test]

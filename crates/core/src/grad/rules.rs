@@ -257,9 +257,13 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
             Ok([Some(dx), None].into_iter().chain(base).collect())
         }
         // They read constants: the tensor made of them has a rule of its own.
-        HostOp::Lstm(_) | HostOp::LstmGrad(_) | HostOp::Attention(_) | HostOp::AttentionGrad(_) => {
-            Err(no_gradient(y, ""))
-        }
+        HostOp::Lstm(_)
+        | HostOp::LstmGrad(_)
+        | HostOp::Attention(_)
+        | HostOp::AttentionGrad(_)
+        | HostOp::GridSample(..)
+        | HostOp::Distance { .. }
+        | HostOp::DistanceGrad { .. } => Err(no_gradient(y, "")),
     }
 }
 
