@@ -110,7 +110,7 @@ fn adaptive_bins() {
 
 #[test]
 fn other_sizes() {
-    use InterpolateMode::{Bicubic, Bilinear, Linear, Nearest, NearestExact};
+    use InterpolateMode::{Bicubic, Bilinear, Linear, Nearest, NearestExact, Trilinear};
     for mode in [Nearest, NearestExact, Bilinear, Bicubic] {
         for size in [[13, 21], [26, 42], [5, 50], [40, 7], [1, 1]] {
             for align in
@@ -126,6 +126,13 @@ fn other_sizes() {
     }
     let o = InterpolateOptions { size: Some(50.into()), mode: Linear, ..Default::default() };
     same(&[2, 3, 33], |x| x.interpolate(o.clone()));
+    for (mode, align_corners) in [(Trilinear, None), (Trilinear, Some(true)), (Nearest, None), (NearestExact, None)] {
+        for size in [[4, 9, 7], [9, 3, 13], [1, 20, 2]] {
+            let size = Some(Sizes::from(&size[..]));
+            let o = InterpolateOptions { size, mode, align_corners, ..Default::default() };
+            same(&[2, 3, 4, 6, 7], |x| x.interpolate(o.clone()));
+        }
+    }
 }
 
 #[test]
@@ -219,4 +226,37 @@ fn numbers_of_16_bits_are_pooled_as_floats() {
             }
         }
     }
+}
+
+/// Whole numbers, many of them equal: the mathematics takes them as i64, for which there is no kernel.
+#[test]
+fn places_are_those_of_the_mathematics() {
+    type Find<'a> = &'a dyn Fn(&Tensor) -> Result<(Tensor, Tensor)>;
+    let o = |stride: usize, padding: usize, ceil_mode| MaxPoolOptions {
+        stride: Some(stride.into()),
+        padding: padding.into(),
+        ceil_mode,
+        ..Default::default()
+    };
+    let check = |shape: &[usize], f: Find<'_>| {
+        let x = (numbers(shape, DType::F32) * 9.0).round();
+        let (y, at) = f(&x.to_dtype(DType::I64)).unwrap();
+        for dtype in [DType::F32, DType::F64, DType::BF16] {
+            let (values, places) = f(&x.to_dtype(dtype)).unwrap();
+            assert_eq!((values.dtype(), places.dtype(), places.dims()), (dtype, DType::I64, at.dims()));
+            assert_eq!(vec(&values.to_dtype(DType::F64)), vec(&y.to_dtype(DType::F64)));
+            assert_eq!(places.contiguous().to_vec::<i64>().unwrap(), at.contiguous().to_vec::<i64>().unwrap());
+        }
+    };
+    for shape in SHAPES {
+        for size in [[1, 1], [3, 5], [2, 2], [7, 1], [6, 20]] {
+            check(shape, &|x| x.adaptive_max_pool2d_with_indices(&size[..]));
+        }
+        check(shape, &|x| x.max_pool2d_with_indices(3, o(2, 1, true)));
+        check(shape, &|x| x.max_pool2d_with_indices(2, o(2, 0, false)));
+    }
+    check(&[2, 3, 33], &|x| x.adaptive_max_pool1d_with_indices(5));
+    check(&[2, 3, 7, 9, 11], &|x| x.adaptive_max_pool3d_with_indices(&[3, 2, 4][..]));
+    check(&[2, 3, 7, 9, 11], &|x| x.max_pool3d_with_indices(3, o(2, 1, false)));
+    check(&[2, 9, 12, 20], &|x| x.permute([0, 3, 1, 2])?.adaptive_max_pool2d_with_indices(4));
 }

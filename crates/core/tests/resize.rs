@@ -90,6 +90,10 @@ fn derivatives_to_second_order() {
             check_twice(|x| x[0].grid_sample(&x[1], mode, padding, true).unwrap(), &inputs);
         }
     }
+    let volume = [tensor(&[1, 2, 2, 3, 4], 1), tensor(&[1, 1, 2, 3, 3], 2) * 1.3];
+    for mode in [GridSampleMode::Bilinear, GridSampleMode::Nearest] {
+        check_twice(|x| x[0].grid_sample(&x[1], mode, GridPadding::Reflection, false).unwrap(), &volume);
+    }
 }
 
 #[test]

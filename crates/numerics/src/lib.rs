@@ -16,6 +16,8 @@
 //! | [`conv`] | 1-, 2- and 3-d convolution and its two gradients |
 //! | [`pool`] | maxima and means of windows, and their gradients |
 //! | [`resample`] | planes at another size |
+//! | [`grid`] | images at given positions, and their gradients |
+//! | [`distance`] | distances between rows, and their gradients |
 //! | [`border`] | arrays with a border of their own elements |
 //! | [`attention`] | attention over tiles of scores, and its gradients |
 //! | [`recurrent`] | long short-term memory over a sequence, and its gradient |
@@ -66,10 +68,12 @@ pub mod border;
 pub mod chip;
 pub mod conv;
 pub mod copy;
+pub mod distance;
 mod element;
 mod epilogue;
 pub mod gemm;
 mod gemv;
+pub mod grid;
 mod halves;
 mod lanes;
 pub mod linalg;

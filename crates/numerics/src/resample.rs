@@ -1,10 +1,14 @@
 //! Planes at another size: every row and every column of the result is a weighted sum of a few of
 //! the input's. Interpolation is that, and so is its gradient, by the transposed tables.
 
+mod resize;
+
+pub use resize::{Axis, Resize, Rule};
+
 use crate::scratch;
 use crate::simd::{Isa, Simd, dispatch};
 use crate::tasks::{Shared, for_tasks};
-use std::hash::{Hash, Hasher};
+use std::ops::Range;
 
 /// For each element of an axis' result, `count` elements of the axis and their weights.
 #[derive(Clone, Debug)]
@@ -14,22 +18,6 @@ pub struct Taps {
     count: usize,
     index: Vec<u32>,
     weight: Vec<f32>,
-}
-
-impl PartialEq for Taps {
-    fn eq(&self, other: &Taps) -> bool {
-        let bits = |t: &Taps| t.weight.iter().map(|w| w.to_bits()).collect::<Vec<u32>>();
-        (self.n, self.out, &self.index) == (other.n, other.out, &other.index) && bits(self) == bits(other)
-    }
-}
-
-impl Eq for Taps {}
-
-impl Hash for Taps {
-    fn hash<H: Hasher>(&self, h: &mut H) {
-        (self.n, self.out, &self.index).hash(h);
-        self.weight.iter().for_each(|w| w.to_bits().hash(h));
-    }
 }
 
 impl Taps {
@@ -50,6 +38,26 @@ impl Taps {
             }
         }
         Some(Taps { n, out: taps.len(), count, index, weight })
+    }
+
+    /// As many for each.
+    fn regular<const K: usize>(n: usize, taps: impl ExactSizeIterator<Item = [(usize, f32); K]>) -> Taps {
+        let out = taps.len();
+        let mut all =
+            Taps { n, out, count: K, index: Vec::with_capacity(K * out), weight: Vec::with_capacity(K * out) };
+        for (i, w) in taps.flatten() {
+            all.index.push(i as u32);
+            all.weight.push(w);
+        }
+        all
+    }
+
+    /// Whether the axis stays as it is.
+    fn is_identity(&self) -> bool {
+        self.count == 1
+            && self.n == self.out
+            && self.index.iter().enumerate().all(|(i, at)| i == *at as usize)
+            && self.weight.iter().all(|w| *w == 1.0)
     }
 
     /// An axis as it is.
@@ -85,7 +93,7 @@ impl Taps {
 }
 
 /// The taps of both axes: the rows', then the columns'.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub struct Resample {
     /// The rows' taps, then the columns'.
     pub axes: [Taps; 2],
@@ -98,8 +106,10 @@ impl Resample {
     }
 }
 
-/// Tables for vectors of a row's results: for each vector and tap, where the elements are.
+/// Tables for vectors of a row's results, none where columns stay as they are: for each vector and tap, where the elements are.
+#[derive(Debug)]
 struct Columns {
+    same: bool,
     lanes: usize,
     /// Each tap's elements, relative to the vector's first one where all are near it.
     index: Vec<i32>,
@@ -110,9 +120,10 @@ struct Columns {
 
 impl Columns {
     fn new(t: &Taps, lanes: usize) -> Columns {
-        let vectors = t.out.div_ceil(lanes);
+        let same = t.is_identity();
+        let vectors = if same { 0 } else { t.out.div_ceil(lanes) };
         let size = vectors * t.count * lanes;
-        let mut c = Columns { lanes, index: vec![0; size], weight: vec![0.0; size], first: vec![] };
+        let mut c = Columns { same, lanes, index: vec![0; size], weight: vec![0.0; size], first: vec![] };
         for v in 0..vectors {
             for k in 0..t.count {
                 let outs = v * lanes..t.out.min((v + 1) * lanes);
@@ -145,6 +156,13 @@ pub fn resample(r: &Resample, x: &[f32], y: &mut [f32]) {
 }
 
 fn resample_with(isa: Isa, r: &Resample, x: &[f32], y: &mut [f32]) {
+    run(isa, r, &Columns::new(&r.axes[1], isa.lanes()), x, y);
+}
+
+/// Elements of a task, whatever the number of threads: about 64 KiB.
+const TASK: usize = 1 << 14;
+
+fn run(isa: Isa, r: &Resample, tables: &Columns, x: &[f32], y: &mut [f32]) {
     let [rows, columns] = &r.axes;
     let (inputs, outputs) = (rows.n * columns.n, rows.out * columns.out);
     if outputs == 0 || y.is_empty() {
@@ -152,45 +170,74 @@ fn resample_with(isa: Isa, r: &Resample, x: &[f32], y: &mut [f32]) {
     }
     let planes = y.len() / outputs;
     assert!(y.len() == planes * outputs && x.len() == planes * inputs, "sizes of planes");
-    let tables = Columns::new(columns, isa.lanes());
     let y = Shared::new(y);
-    // About 64 KiB a task, whatever the number of threads.
-    let chunk = ((1 << 14) / inputs.max(outputs)).max(1);
-    for_tasks(planes.div_ceil(chunk), planes * inputs.max(outputs) >= 1 << 15, |t| {
+    // Some planes, or some rows of one.
+    let plane = inputs.max(outputs);
+    let together = (TASK / plane).max(1);
+    let some = (rows.out * TASK).div_ceil(plane).clamp(1, rows.out);
+    let parts = rows.out.div_ceil(some);
+    for_tasks(planes.div_ceil(together) * parts, planes * plane >= 1 << 15, |t| {
+        let (first, part) = (t / parts * together, t % parts * some);
         let mut line = scratch::take(columns.n + 64);
-        for i in t * chunk..planes.min((t + 1) * chunk) {
-            // SAFETY: tasks write different planes, of these sizes.
+        for i in first..planes.min(first + together) {
+            // SAFETY: tasks write different rows, of planes of these sizes.
             unsafe {
-                let y = std::slice::from_raw_parts_mut(y.ptr().add(i * outputs), outputs);
-                plane(isa, r, &tables, &x[i * inputs..][..inputs], &mut line, y);
+                let out = part..rows.out.min(part + some);
+                let y = y.ptr().add(i * outputs + out.start * columns.out);
+                let y = std::slice::from_raw_parts_mut(y, out.len() * columns.out);
+                plane_rows(isa, r, tables, out, &x[i * inputs..][..inputs], &mut line, y);
             }
         }
     });
 }
 
+/// A row: a weighted sum of rows of the plane, into room for a vector more, or into no more than there is (`EXACT`).
 #[inline(always)]
-unsafe fn plane_body<S: Simd>(r: &Resample, tables: &Columns, x: &[f32], line: &mut [f32], y: &mut [f32]) {
+unsafe fn sum_rows<S: Simd, const EXACT: bool>(rows: &Taps, oh: usize, x: &[f32], n: usize, to: *mut f32) {
+    // SAFETY: taps are rows of the plane.
+    unsafe {
+        for i in (0..n).step_by(S::LANES) {
+            let left = n - i;
+            let mut sum = S::zero();
+            // (A weight of nothing takes nothing, not even of what is no number.)
+            for (row, w) in rows.get(oh).filter(|t| t.1 != 0.0) {
+                let from = x.as_ptr().add(row * n + i);
+                let v = if left >= S::LANES { S::load(from) } else { S::load_first(from, left) };
+                sum = S::fma(v, S::splat(w), sum);
+            }
+            if EXACT && left < S::LANES {
+                S::store_first(to.add(i), sum, left);
+            } else {
+                S::store(to.add(i), sum);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn plane_body<S: Simd>(
+    r: &Resample,
+    tables: &Columns,
+    some: Range<usize>,
+    x: &[f32],
+    line: &mut [f32],
+    y: &mut [f32],
+) {
     let [rows, columns] = &r.axes;
     let (n, out) = (columns.n, columns.out);
-    for oh in 0..rows.out {
-        if oh > 0 && rows.get(oh).eq(rows.get(oh - 1)) {
-            y.copy_within((oh - 1) * out..oh * out, oh * out);
+    for (o, oh) in some.enumerate() {
+        if o > 0 && rows.get(oh).eq(rows.get(oh - 1)) {
+            y.copy_within((o - 1) * out..o * out, o * out);
             continue;
         }
         // SAFETY: taps are rows of the plane and elements of them; the line has room for two vectors more.
         unsafe {
-            for i in (0..n).step_by(S::LANES) {
-                let left = n - i;
-                let mut sum = S::zero();
-                // (A weight of nothing takes nothing, not even of what is no number.)
-                for (row, w) in rows.get(oh).filter(|t| t.1 != 0.0) {
-                    let from = x.as_ptr().add(row * n + i);
-                    let v = if left >= S::LANES { S::load(from) } else { S::load_first(from, left) };
-                    sum = S::fma(v, S::splat(w), sum);
-                }
-                S::store(line.as_mut_ptr().add(i), sum);
+            if tables.same {
+                sum_rows::<S, true>(rows, oh, x, n, y[o * out..][..out].as_mut_ptr());
+                continue;
             }
-            let y = &mut y[oh * out..][..out];
+            sum_rows::<S, false>(rows, oh, x, n, line.as_mut_ptr());
+            let y = &mut y[o * out..][..out];
             for (v, first) in (0..out).step_by(tables.lanes).enumerate() {
                 let left = (out - first).min(S::LANES);
                 let mut sum = S::zero();
@@ -217,7 +264,7 @@ unsafe fn plane_body<S: Simd>(r: &Resample, tables: &Columns, x: &[f32], line: &
         }
     }
 }
-dispatch!(unsafe fn plane = plane_body(r: &Resample, tables: &Columns, x: &[f32], line: &mut [f32], y: &mut [f32]));
+dispatch!(unsafe fn plane_rows = plane_body(r: &Resample, tables: &Columns, some: Range<usize>, x: &[f32], line: &mut [f32], y: &mut [f32]));
 
 #[cfg(test)]
 mod tests;

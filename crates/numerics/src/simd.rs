@@ -42,6 +42,7 @@ pub(crate) trait Simd: Copy {
     unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
     /// The larger; `b` where one of them is NaN.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn abs(a: Self::V) -> Self::V;
     /// `a * b + c`
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `c - a * b`
@@ -199,6 +200,10 @@ impl Simd for Base {
     #[inline(always)]
     unsafe fn max(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn abs(a: [f32; 4]) -> [f32; 4] {
+        a.map(f32::abs)
     }
     #[inline(always)]
     unsafe fn fma(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {

@@ -11,6 +11,7 @@ mod nn;
 mod print_graph;
 mod read;
 mod reductions;
+pub(crate) mod routine;
 
 // Rooms know each other by their own names, whichever folder they are in.
 pub(crate) use creation::*;

@@ -221,6 +221,7 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
         | HostOp::Shuffle
         | HostOp::OneHot(_) => Err(no_gradient(y, ": positions are integers")),
         HostOp::Linalg(l) => linalg_rules::apply(*l, g, y, x, needs),
+        HostOp::MaxPool(MaxPool::Places, _) => Err(no_gradient(y, ": positions are integers")),
         HostOp::MaxPool(which, pool) => {
             let make = |which: MaxPool, v: &Tensor, shape: &Shape| {
                 g.make(Op::Host(HostOp::MaxPool(which, pool.clone())), &[&x[0], v], shape.clone(), g.dtype())
@@ -231,6 +232,7 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
                 MaxPool::Max => Parts::from_iter([Some(make(MaxPool::Grad, g, x[0].shape()))]),
                 MaxPool::Pick => Parts::from_iter([none(), Some(make(MaxPool::Grad, g, x[0].shape()))]),
                 MaxPool::Grad => Parts::from_iter([none(), Some(make(MaxPool::Pick, g, x[1].shape()))]),
+                MaxPool::Places => Parts::new(),
             })
         }
         // Linear maps: the gradient is the transposed one.
@@ -263,9 +265,13 @@ fn host(op: &HostOp, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -> Re
             Ok([Some(dx), None].into_iter().chain(base).collect())
         }
         // They read constants: the tensor made of them has a rule of its own.
-        HostOp::Lstm(_) | HostOp::LstmGrad(_) | HostOp::Attention(_) | HostOp::AttentionGrad(_) => {
-            Err(no_gradient(y, ""))
-        }
+        HostOp::Lstm(_)
+        | HostOp::LstmGrad(_)
+        | HostOp::Attention(_)
+        | HostOp::AttentionGrad(_)
+        | HostOp::GridSample(..)
+        | HostOp::Distance { .. }
+        | HostOp::DistanceGrad { .. } => Err(no_gradient(y, "")),
     }
 }
 

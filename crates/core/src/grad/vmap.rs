@@ -211,6 +211,9 @@ impl Batch {
                 HostOp::Shuffle
                 | HostOp::TakeRows
                 | HostOp::AddRows
+                | HostOp::GridSample(..)
+                | HostOp::Distance { .. }
+                | HostOp::DistanceGrad { .. }
                 | HostOp::Lstm(_)
                 | HostOp::LstmGrad(_)
                 | HostOp::Attention(_)

@@ -4,9 +4,11 @@
 use crate::{DType, Shape};
 use gradus_numerics::{
     border::Border,
+    distance::{Order, Way},
+    grid::Grid,
     pool::{MeanPool, Pool},
     recurrent::Lstm,
-    resample::Resample,
+    resample::Resize,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -78,11 +80,28 @@ pub enum HostOp {
     /// Its gradient: every element gets its parts of the gradients of its bins.
     MeanPoolGrad(Arc<MeanPool>),
     /// The last two axes at another size, f32: weighted sums of a few rows and columns.
-    Resample(Arc<Resample>),
+    Resample(Arc<Resize>),
     /// The last axes with a border around them.
     Border(Arc<Border>),
     /// Its gradient, f32 or f64: every element gets what stands where it was put.
     BorderGrad(Arc<Border>),
+    /// Values of images at positions, f32 or f64: see [`GridSample`].
+    GridSample(GridSample, Arc<Grid>),
+    /// `([.., n, d], [.., m, d]) -> [.., n, m]`: distances between rows, f32 or f64; of pairs, `([n, d])`, each pair of rows once.
+    Distance {
+        /// In which norm.
+        order: Order,
+        /// Each pair of one matrix' rows.
+        pairs: bool,
+    },
+    /// `(a, b, weights) -> [.., n, d]`, of pairs `(x, weights)`: its gradient for the first, with all that follows from the
+    /// distances alone in the weights.
+    DistanceGrad {
+        /// What is weighted.
+        way: Way,
+        /// As above.
+        pairs: bool,
+    },
     /// Indices, each as a row of this many numbers: a one at the index, zeros elsewhere.
     OneHot(usize),
     /// `([rows, n], [k]) -> [k, n]`: rows of a table.
@@ -117,8 +136,21 @@ pub enum MaxPool {
     Max,
     /// `(x, values)`: the value that stands where the largest of each window of x is.
     Pick,
+    /// `(x)`: where the largest of each window is, counted through both axes, as i64.
+    Places,
     /// `(x, gradient)`: each window's gradient at the place of its largest element.
     Grad,
+}
+
+/// Which of the maps that belong to sampling at positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GridSample {
+    /// `(x, grid)`: the values.
+    Values,
+    /// `(grid, gradient)`: the gradient for the images.
+    ImageGrad,
+    /// `(x, grid, gradient)`: the gradient for the positions.
+    GridGrad,
 }
 
 /// An attention's sizes. A mask is bool or f32.
@@ -277,6 +309,9 @@ impl HostOp {
             | HostOp::Resample(_)
             | HostOp::Border(_)
             | HostOp::BorderGrad(_)
+            | HostOp::GridSample(..)
+            | HostOp::Distance { .. }
+            | HostOp::DistanceGrad { .. }
             | HostOp::OneHot(_)
             | HostOp::TakeRows
             | HostOp::AddRows
@@ -324,12 +359,18 @@ impl HostOp {
             },
             HostOp::MaxPool(MaxPool::Max, _) => "max_pool",
             HostOp::MaxPool(MaxPool::Pick, _) => "max_pool_pick",
+            HostOp::MaxPool(MaxPool::Places, _) => "max_pool_places",
             HostOp::MaxPool(MaxPool::Grad, _) => "max_pool_grad",
             HostOp::MeanPool(_) => "mean_pool",
             HostOp::MeanPoolGrad(_) => "mean_pool_grad",
             HostOp::Resample(_) => "resample",
             HostOp::Border(_) => "pad",
             HostOp::BorderGrad(_) => "pad_grad",
+            HostOp::GridSample(GridSample::Values, _) => "grid_sample",
+            HostOp::GridSample(GridSample::ImageGrad | GridSample::GridGrad, _) => "grid_sample_grad",
+            HostOp::Distance { pairs: false, .. } => "cdist",
+            HostOp::Distance { pairs: true, .. } => "pdist",
+            HostOp::DistanceGrad { .. } => "distance_grad",
             HostOp::OneHot(_) => "one_hot",
             HostOp::TakeRows => "take_rows",
             HostOp::AddRows => "add_rows",

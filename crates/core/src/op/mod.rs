@@ -11,7 +11,7 @@ pub use gradus_math::block;
 pub use call::{Call, Composite};
 pub use conv::{Conv, ConvKind, ConvParams};
 pub use custom::{Array, CustomOp, VjpRule};
-pub use host::{Attention, HostOp, Linalg, MaxPool, Rank, ScanOp, ScatterMode};
+pub use host::{Attention, GridSample, HostOp, Linalg, MaxPool, Rank, ScanOp, ScatterMode};
 
 use crate::{DType, Scalar, VarId, graph::VarCell, view::ViewOp};
 use ewise::Ewise;

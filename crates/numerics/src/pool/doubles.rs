@@ -16,6 +16,8 @@ const TOGETHER: usize = 8;
 enum Work<'a> {
     Max,
     Pick,
+    /// The places of the maxima, as numbers: no plane has more than these tell apart.
+    Places,
     MaxGrad,
     Mean(&'a MeanPool),
     MeanGrad(&'a MeanPool),
@@ -28,6 +30,13 @@ impl Pooled for f64 {
 
     fn max_pool_pick(p: &Pool, x: &[f64], values: &[f64], y: &mut [f64]) {
         run(Work::Pick, (&p.windows, p.inner), [(x, p.plane()), (values, p.plane())], (y, p.outputs()));
+    }
+
+    fn max_pool_indices(p: &Pool, x: &[f64], at: &mut [i64]) {
+        let mut places = Room::new(at.len());
+        let places = places.numbers();
+        run(Work::Places, (&p.windows, p.inner), [(x, p.plane()), (&[], 0)], (places, p.outputs()));
+        at.iter_mut().zip(places).for_each(|(at, place)| *at = *place as i64);
     }
 
     fn max_pool_grad(p: &Pool, x: &[f64], grad: &[f64], dx: &mut [f64]) {
@@ -131,13 +140,13 @@ unsafe fn windows_body<S: Simd>(
     match work {
         Work::MaxGrad | Work::Mean(_) | Work::MeanGrad(_) => y.fill(0.0),
         Work::Max => y.fill(f64::NEG_INFINITY),
-        Work::Pick => {}
+        Work::Pick | Work::Places => {}
     }
     for o in 0..h.out() * out {
         let (oh, ow) = (o / out, o % out);
         let ((top, rows, down), (left, columns, across)) = (along(h, oh), along(w, ow));
         let first = top * n + left;
-        if matches!(work, Work::Pick | Work::MaxGrad) {
+        if matches!(work, Work::Pick | Work::Places | Work::MaxGrad) {
             best.fill(f64::NEG_INFINITY);
             found.fill(first as f64);
         }
@@ -155,7 +164,7 @@ unsafe fn windows_body<S: Simd>(
                             *y = if (x > *y) | x.is_nan() { x } else { *y };
                         }
                     }
-                    Work::Pick | Work::MaxGrad => {
+                    Work::Pick | Work::Places | Work::MaxGrad => {
                         for ((best, found), &x) in best.iter_mut().zip(&mut *found).zip(&a[at]) {
                             let takes = (x > *best) | x.is_nan();
                             *best = if takes { x } else { *best };
@@ -170,6 +179,7 @@ unsafe fn windows_body<S: Simd>(
         let all = found.iter().enumerate().map(|(i, found)| (i, *found as usize * inner + i));
         match work {
             Work::Pick => all.for_each(|(i, at)| y[o * inner + i] = b[at]),
+            Work::Places => y[o * inner..][..inner].copy_from_slice(found),
             Work::MaxGrad => all.for_each(|(i, at)| y[at] += b[o * inner + i]),
             Work::Mean(p) => {
                 let count = count(p, oh, ow);

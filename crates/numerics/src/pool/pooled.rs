@@ -8,6 +8,8 @@ pub trait Pooled: Sized {
     fn max_pool(p: &Pool, x: &[Self], y: &mut [Self]);
     /// The element of `values` where each window's maximum is: see [`super::max_pool_pick`].
     fn max_pool_pick(p: &Pool, x: &[Self], values: &[Self], y: &mut [Self]);
+    /// Where each window's maximum is: see [`super::max_pool_indices`].
+    fn max_pool_indices(p: &Pool, x: &[Self], at: &mut [i64]);
     /// The gradient of [`Pooled::max_pool`].
     fn max_pool_grad(p: &Pool, x: &[Self], grad: &[Self], dx: &mut [Self]);
     /// The same over `x` itself: see [`super::max_pool_grad_over`].
@@ -25,6 +27,10 @@ impl Pooled for f32 {
 
     fn max_pool_pick(p: &Pool, x: &[f32], values: &[f32], y: &mut [f32]) {
         super::max_pool_pick(p, x, values, y);
+    }
+
+    fn max_pool_indices(p: &Pool, x: &[f32], at: &mut [i64]) {
+        super::max_pool_indices(p, x, at);
     }
 
     fn max_pool_grad(p: &Pool, x: &[f32], grad: &[f32], dx: &mut [f32]) {

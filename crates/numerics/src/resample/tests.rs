@@ -78,3 +78,35 @@ fn threads_do_not_change_a_bit() {
         bits(&y)
     });
 }
+
+#[test]
+fn an_axis_is_what_its_rule_says() {
+    let linear = Axis::new(5, 9, Rule::Linear, 0.5, true);
+    let mut y = [0.0; 9];
+    Resize::new([Axis::same(1), linear]).run(&[0.0, 1.0, 2.0, 3.0, 4.0], &mut y);
+    assert_eq!(y, std::array::from_fn(|i| i as f32 / 2.0));
+    // The gradient of a sum: each element counts as often as it was looked at.
+    let mut dx = [0.0; 5];
+    Resize::new([Axis::same(1), linear]).transposed().run(&[1.0; 9], &mut dx);
+    assert_eq!(dx, [1.5, 2.0, 2.0, 2.0, 1.5]);
+    let exact = Axis::new(3, 5, Rule::NearestExact, 0.6, false);
+    let mut y = [0.0; 5];
+    Resize::new([Axis::same(1), exact]).run(&[1.0, 2.0, 3.0], &mut y);
+    assert_eq!(y, [1.0, 1.0, 2.0, 3.0, 3.0]);
+    let mut y = [0.0; 4];
+    Resize::new([Axis::same(1), Axis::new(2, 4, Rule::Cubic, 0.5, false)]).run(&[5.0, 5.0], &mut y);
+    assert_eq!(y, [5.0; 4]);
+}
+
+#[test]
+fn columns_that_stay_and_rows_of_large_planes_are_the_same_sums() {
+    let mut r = Random(3);
+    for (rows, out, columns) in [(3, 7, 900), (40, 90, 700), (7, 2, 33)] {
+        let h = random(&mut r, rows, out, 3, false);
+        let both = Resample { axes: [h, Taps::identity(columns)] };
+        let x = r.f32s(2 * rows * columns);
+        let mut y = vec![f32::NAN; 2 * out * columns];
+        resample(&both, &x, &mut y);
+        close(&wide(&y), &expected([&both.axes[0], &both.axes[1]], &x), 1e-4);
+    }
+}

@@ -1,6 +1,6 @@
-//! Norms of vectors and matrices, condition numbers, and distances between rows.
+//! Norms of vectors and matrices, and condition numbers.
 
-use crate::api::{axes, axis, same_device};
+use crate::api::{axes, axis};
 use crate::{
     Axes, Error, Result, Scalar, Shape, Tensor,
     op::{Composite, ReduceOp},
@@ -32,7 +32,7 @@ impl From<i32> for NormOrd {
 
 impl Tensor {
     #[track_caller]
-    fn check_float(&self, name: &str) -> Result<()> {
+    pub(super) fn check_float(&self, name: &str) -> Result<()> {
         if self.dtype().is_float() {
             return Ok(());
         }
@@ -171,53 +171,6 @@ impl Tensor {
         let product = self.matrix_norm(p, [-2, -1], false)? * inverse.matrix_norm(p, [-2, -1], false)?;
         info.eq(0)?.where_(&product, product.scalar_like(f64::INFINITY))
     }
-
-    /// Distances in the `p`-norm between every row of this (`[.., n, d]`) and every row of `other` (`[.., m, d]`).
-    ///
-    /// ```
-    /// use gradus_core::Tensor;
-    /// let (a, b) = (Tensor::from([[0.0f32, 0.0]]), Tensor::from([[3.0f32, 4.0], [0.0, 1.0]]));
-    /// assert_eq!(a.cdist(&b, 2.0).unwrap().to_vec::<f32>().unwrap(), [5.0, 1.0]);
-    /// ```
-    #[track_caller]
-    pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
-        same_device("cdist", &[self, other])?;
-        let shapes = [self.shape(), other.shape()];
-        let columns = |t: &Tensor| t.dims().last().copied();
-        if self.rank() < 2 || other.rank() < 2 || columns(self) != columns(other) {
-            let why = format!("needs rows of one length: {} and {}", self.shape(), other.shape());
-            return Err(Error::shape("cdist", &shapes, why).operand(self).operand(other));
-        }
-        check_order("cdist", p)?;
-        self.check_float("cdist")?;
-        let difference = self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?;
-        if columns(self) == Some(0) {
-            return difference.sum_dim(-1, false);
-        }
-        difference.vector_norm(p, -1, false)
-    }
-
-    /// Distances in the `p`-norm between the rows of a matrix, each pair once: (0, 1), (0, 2), ..., (1, 2), ...
-    #[track_caller]
-    pub fn pdist(&self, p: f64) -> Result<Tensor> {
-        let &[n, d] = self.dims() else {
-            let why = format!("needs a matrix, not {}", self.shape());
-            return Err(Error::shape("pdist", &[self.shape()], why).operand(self));
-        };
-        check_order("pdist", p)?;
-        self.check_float("pdist")?;
-        let pairs = (0..n as i64).flat_map(|i| (i + 1..n as i64).map(move |j| (i, j)));
-        let (first, second): (Vec<i64>, Vec<i64>) = pairs.unzip();
-        let count = first.len();
-        if count == 0 || d == 0 {
-            return Ok(Tensor::zeros_on(count.into(), self.dtype(), self.device()));
-        }
-        let rows = |at: Vec<i64>| {
-            let at = Tensor::from_vec(at, [count, 1])?.to(&self.device());
-            self.gather(0, &at.expand([count, d])?)
-        };
-        (rows(first)? - rows(second)?).vector_norm(p, -1, false)
-    }
 }
 
 /// `sum ^ (1/p)`, flat where the sum is 0 or infinite.
@@ -229,12 +182,4 @@ fn root(sum: Tensor, p: f64) -> Tensor {
     let (at_zero, at_infinity) = if p > 0.0 { (0.0, f64::INFINITY) } else { (f64::INFINITY, 0.0) };
     let value = zero.raw_where(&sum.scalar_like(at_zero), &value);
     infinite.raw_where(&sum.scalar_like(at_infinity), &value)
-}
-
-#[track_caller]
-fn check_order(name: &str, p: f64) -> Result<()> {
-    if p >= 0.0 {
-        return Ok(());
-    }
-    Err(Error::value(name, format!("the order of a distance cannot be {p}")))
 }

@@ -1,5 +1,6 @@
 //! Matrix products, factorisations and what is built on them.
 
+pub(crate) mod distances;
 pub(crate) mod einsum;
 pub(crate) mod factor;
 pub(crate) mod matmul;

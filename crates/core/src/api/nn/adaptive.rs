@@ -1,8 +1,8 @@
 //! Pooling to a given size, and the way back from maxima.
 
-use super::bins::{has_pools, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
+use super::bins::{has_pools, mean_of_bins, mean_op, over_last};
 use crate::api::{
-    pool::{Axis, Best},
+    pool::{Axis, Best, maxima},
     same_device,
     sizes::Sizes,
     window::{check_spatial, joined, windows, with_lead},
@@ -17,18 +17,14 @@ macro_rules! adaptive_methods {
             #[doc = concat!("The maxima of bins that divide the last ", $d, " axes into `size`.")]
             #[track_caller]
             pub fn $max(&self, size: impl Into<Sizes>) -> Result<Tensor> {
-                let (op, size) = (stringify!($max), size.into());
-                match binned(op, $d, self, &size)? {
-                    Some(b) => Ok(over_last(self, &b.bins, max_op)
-                        .unwrap_or_else(|| max_of_bins(&b.flat, &b.bins).reshape_to(&b.shape))),
-                    None => Ok(adaptive_max(op, $d, self, &size)?.0),
-                }
+                Ok(adaptive_max(stringify!($max), $d, self, &size.into(), false)?.0)
             }
 
             #[doc = concat!("As `", stringify!($max), "`, with the places of the maxima in the flattened axes.")]
             #[track_caller]
             pub fn $indices(&self, size: impl Into<Sizes>) -> Result<(Tensor, Tensor)> {
-                adaptive_max(stringify!($max), $d, self, &size.into())
+                let (y, at) = adaptive_max(stringify!($max), $d, self, &size.into(), true)?;
+                Ok((y, at.ok_or_else(|| Tensor::bug("no indices"))?))
             }
 
             #[doc = concat!("The means of bins that divide the last ", $d, " axes into `size`.")]
@@ -175,7 +171,10 @@ fn see(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<Seen> {
 }
 
 #[track_caller]
-fn adaptive_max(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<(Tensor, Tensor)> {
+fn adaptive_max(op: &str, d: usize, x: &Tensor, size: &Sizes, places: bool) -> Result<(Tensor, Option<Tensor>)> {
+    if let Some(b) = binned(op, d, x, size)? {
+        return maxima(x, d, &b.bins, &b.shape, places);
+    }
     let seen = see(op, d, x, size)?;
     let best = Best::of(&seen.values.detach(), seen.mask.as_ref(), d)?;
     let shape = with_lead(x, d, seen.bins.iter().map(|b| b.out));
@@ -187,7 +186,7 @@ fn adaptive_max(op: &str, d: usize, x: &Tensor, size: &Sizes) -> Result<(Tensor,
     }
     axes.reverse();
     let (y, at) = best.pick(&joined(x, d), &axes)?;
-    Ok((y.reshape_to(&shape), at.reshape_to(&shape)))
+    Ok((y.reshape_to(&shape), Some(at.reshape_to(&shape))))
 }
 
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use super::layout;
 use crate::{
-    DType, Shape, Tensor,
+    DType, Result, Shape, Tensor,
     op::{HostOp, MaxPool, Op},
 };
 use gradus_numerics::pool::{Bins, Divisor, MeanPool, Pool, Window};
@@ -25,11 +25,15 @@ fn taken(x: &Tensor) -> Tensor {
     if x.dtype() == DType::F64 { x.clone() } else { x.to_dtype(DType::F32) }
 }
 
+/// Each element of an axis a bin of its own.
+fn whole(n: usize) -> Bins {
+    Bins::Even(Window { n, size: 1, stride: 1, padding: 0, dilation: 1, out: n })
+}
+
 /// A map over bins of the last axes of `[lead, spatial..]`, by kernels for two axes at a time: of three, the first is
 /// left to the second kernel. `make` is told whether it is the last.
 #[track_caller]
 fn over_bins(flat: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], bool) -> HostOp) -> Tensor {
-    let whole = |n| Bins::Even(Window { n, size: 1, stride: 1, padding: 0, dilation: 1, out: n });
     let run = |x: &Tensor, pair, last, shape: &[usize]| {
         x.make(Op::Host(make(pair, last)), &[x], Shape::from(shape), x.dtype())
     };
@@ -61,13 +65,21 @@ pub(super) fn over_last(x: &Tensor, bins: &[Bins], make: impl Fn([Bins; 2], usiz
     }
     let under = taken(&layout::under_last(x)?);
     let shape = Shape::from([*n, h.out(), w.out(), *c]);
-    let y = under.make(Op::Host(make([*h, *w], *c)), &[&under], shape, under.dtype()).to_dtype(x.dtype());
+    let op = make([*h, *w], *c);
+    let places = matches!(op, HostOp::MaxPool(MaxPool::Places, _));
+    let (made, wanted) = if places { (DType::I64, DType::I64) } else { (under.dtype(), x.dtype()) };
+    let y = under.make(Op::Host(op), &[&under], shape, made).to_dtype(wanted);
     Some(y.permuted(SmallVec::from_slice(&layout::FIRST)))
 }
 
 /// The maxima of windows, of planes or of `inner` channels that lie last.
 pub(super) fn max_op(windows: [Bins; 2], inner: usize) -> HostOp {
     HostOp::MaxPool(MaxPool::Max, Arc::new(Pool { windows, inner }))
+}
+
+/// Where they are.
+pub(super) fn places_op(windows: [Bins; 2], inner: usize) -> HostOp {
+    HostOp::MaxPool(MaxPool::Places, Arc::new(Pool { windows, inner }))
 }
 
 /// The means of bins, as above.
@@ -83,6 +95,29 @@ const FEW_CHANNELS: usize = 8;
 #[track_caller]
 pub(super) fn max_of_bins(flat: &Tensor, bins: &[Bins]) -> Tensor {
     over_bins(flat, bins, |windows, _| max_op(windows, 1))
+}
+
+/// Where these maxima are, counted through the spatial axes.
+#[track_caller]
+pub(super) fn places_of_bins(flat: &Tensor, bins: &[Bins]) -> Result<Tensor> {
+    let places = |x: &Tensor, pair, shape: Shape| x.make(Op::Host(places_op(pair, 1)), &[x], shape, DType::I64);
+    let (lead, x) = (flat.dims()[0], &taken(&flat.detach()));
+    Ok(match bins {
+        [w] => places(x, [whole(1), *w], Shape::from([lead, w.out()])),
+        [h, w] => places(x, [*h, *w], Shape::from([lead, h.out(), w.out()])),
+        [d, h, w] => {
+            // The place in its plane of what was found along the depth.
+            let (planes, outs) = (lead * d.n(), h.out() * w.out());
+            let x = x.reshape_to(&Shape::from([planes, h.n(), w.n()]));
+            let best = max_of_bins(&x, &[*h, *w]).reshape_to(&Shape::from([lead, d.n(), outs]));
+            let within = places(&x, [*h, *w], Shape::from([planes, h.out(), w.out()]));
+            let along = places(&best, [*d, whole(outs)], Shape::from([lead, d.out() * outs]));
+            let within = within.reshape_to(&Shape::from([lead, d.n() * outs])).gather(1, &along)?;
+            let at = within + along.floor_divide(outs as i64)? * (h.n() * w.n()) as i64;
+            at.reshape_to(&Shape::from([lead, d.out(), h.out(), w.out()]))
+        }
+        _ => flat.to_dtype(DType::I64),
+    })
 }
 
 /// The means of bins of the last axes of `[lead, spatial..]`.

@@ -1,8 +1,17 @@
 //! Sampling at given positions.
 
-use crate::api::{resize::cubic_weights, same_device};
-use crate::{DType, Error, Result, Shape, Tensor};
+use crate::api::{
+    resize::cubic_weights,
+    routine::{Routine, routine},
+    same_device,
+};
+use crate::{
+    DType, Device, Error, Result, Shape, Tensor,
+    op::{GridSample, HostOp, Op},
+};
+use gradus_numerics::grid::{Grid, Outside};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// How [`Tensor::grid_sample`] finds values between elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,52 +56,14 @@ impl Tensor {
         align_corners: bool,
     ) -> Result<Tensor> {
         let d = self.check_grid(grid, mode)?;
-        let (n, c, spatial) = (self.dims()[0], self.dims()[1], &self.dims()[2..]);
-        let count: usize = grid.dims()[1..=d].iter().product();
-        let shape: Shape = [n, c].into_iter().chain(grid.dims()[1..=d].iter().copied()).collect();
         let work = if self.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-        let (x, grid) = (self.to_dtype(work).reshape([n, c, spatial.iter().product()])?, grid.to_dtype(work));
-        let mut axes: SmallVec<[Vec<Tap>; 3]> = SmallVec::new();
-        for (a, &size) in spatial.iter().enumerate() {
-            // The grid names the last axis first.
-            let g = grid.select(-1, (d - 1 - a) as i64)?.reshape([n, 1, count])?;
-            let edge = Edge { size, padding, align_corners };
-            axes.push(edge.taps(&edge.position(&g), mode)?);
-        }
-        let mut sum: Option<Tensor> = None;
-        let combinations: usize = axes.iter().map(Vec::len).product();
-        for k in 0..combinations {
-            let mut rest = k;
-            let mut stride = 1i64;
-            let mut place: Option<(Tensor, Tensor)> = None;
-            let mut weight: Option<Tensor> = None;
-            for (taps, &size) in axes.iter().zip(spatial).rev() {
-                let tap = &taps[rest % taps.len()];
-                rest /= taps.len();
-                place = Some(match place {
-                    Some((at, inside)) => (at + &tap.at * stride, inside.raw_and(&tap.inside)),
-                    None => (tap.at.clone(), tap.inside.clone()),
-                });
-                weight = match (weight, &tap.weight) {
-                    (Some(w), Some(t)) => Some(w * t),
-                    (w, t) => w.or_else(|| t.clone()),
-                };
-                stride *= size as i64;
-            }
-            let (at, inside) = place.ok_or_else(|| Tensor::bug("a grid without axes"))?;
-            let value = x.gather(2, &at.expand([n, c, count])?)?;
-            let value = inside.where_(&value, 0.0)?;
-            let part = match weight {
-                Some(w) => value * w,
-                None => value,
-            };
-            sum = Some(match sum {
-                Some(s) => s + part,
-                None => part,
-            });
-        }
-        let sum = sum.ok_or_else(|| Tensor::bug("a grid without taps"))?;
-        Ok(sum.to_dtype(self.dtype()).reshape_to(&shape))
+        let (x, grid) = (self.to_dtype(work), grid.to_dtype(work));
+        let sample = Sample { d, mode, padding, align_corners };
+        let y = match sample.spec(&x, &grid) {
+            Some(spec) => routine(GridRoutine { sample, spec }, &[&x, &grid]),
+            None => sample.composite(&x, &grid)?,
+        };
+        Ok(y.to_dtype(self.dtype()))
     }
 
     #[track_caller]
@@ -164,6 +135,125 @@ impl Tensor {
         let base = base.reshape([1, spatial.numel(), d + 1])?;
         let shape: Shape = std::iter::once(size[0]).chain(spatial.iter().copied()).chain([d]).collect();
         base.expand([size[0], spatial.numel(), d + 1])?.matmul(&self.mt())?.reshape(shape)
+    }
+}
+
+/// How a grid is sampled.
+#[derive(Clone, Copy)]
+struct Sample {
+    /// Spatial axes.
+    d: usize,
+    mode: GridSampleMode,
+    padding: GridPadding,
+    align_corners: bool,
+}
+
+impl Sample {
+    fn shape(&self, x: &Tensor, grid: &Tensor) -> Shape {
+        x.dims()[..2].iter().chain(&grid.dims()[1..=self.d]).copied().collect()
+    }
+
+    /// What the CPU's routine takes.
+    fn spec(&self, x: &Tensor, grid: &Tensor) -> Option<Grid> {
+        let &[images, channels, ref spatial @ ..] = x.dims() else { return None };
+        let mut size = [1; 3];
+        size[3 - self.d..].copy_from_slice(spatial);
+        let nearest = match self.mode {
+            GridSampleMode::Bilinear => false,
+            GridSampleMode::Nearest => true,
+            GridSampleMode::Bicubic => return None,
+        };
+        let outside = match self.padding {
+            GridPadding::Zeros => Outside::Zeros,
+            GridPadding::Border => Outside::Border,
+            GridPadding::Reflection => Outside::Reflection,
+        };
+        let count = grid.dims()[1..=self.d].iter().product();
+        let spec =
+            Grid { images, channels, size, volume: self.d == 3, count, nearest, outside, align: self.align_corners };
+        let some = x.numel() > 0 && grid.numel() > 0;
+        (x.device() == Device::cpu() && some && spec.fits()).then_some(spec)
+    }
+
+    /// The definition, of tensors of one type.
+    #[track_caller]
+    fn composite(&self, x: &Tensor, grid: &Tensor) -> Result<Tensor> {
+        let d = self.d;
+        let (n, c, spatial) = (x.dims()[0], x.dims()[1], &x.dims()[2..]);
+        let count: usize = grid.dims()[1..=d].iter().product();
+        let shape = self.shape(x, grid);
+        let values = x.reshape([n, c, spatial.iter().product()])?;
+        let mut axes: SmallVec<[Vec<Tap>; 3]> = SmallVec::new();
+        for (a, &size) in spatial.iter().enumerate() {
+            // The grid names the last axis first.
+            let g = grid.select(-1, (d - 1 - a) as i64)?.reshape([n, 1, count])?;
+            let edge = Edge { size, padding: self.padding, align_corners: self.align_corners };
+            axes.push(edge.taps(&edge.position(&g), self.mode)?);
+        }
+        let mut sum: Option<Tensor> = None;
+        let combinations: usize = axes.iter().map(Vec::len).product();
+        for k in 0..combinations {
+            let mut rest = k;
+            let mut stride = 1i64;
+            let mut place: Option<(Tensor, Tensor)> = None;
+            let mut weight: Option<Tensor> = None;
+            for (taps, &size) in axes.iter().zip(spatial).rev() {
+                let tap = &taps[rest % taps.len()];
+                rest /= taps.len();
+                place = Some(match place {
+                    Some((at, inside)) => (at + &tap.at * stride, inside.raw_and(&tap.inside)),
+                    None => (tap.at.clone(), tap.inside.clone()),
+                });
+                weight = match (weight, &tap.weight) {
+                    (Some(w), Some(t)) => Some(w * t),
+                    (w, t) => w.or_else(|| t.clone()),
+                };
+                stride *= size as i64;
+            }
+            let (at, inside) = place.ok_or_else(|| Tensor::bug("a grid without axes"))?;
+            let value = values.gather(2, &at.expand([n, c, count])?)?;
+            let value = inside.where_(&value, 0.0)?;
+            let part = match weight {
+                Some(w) => value * w,
+                None => value,
+            };
+            sum = Some(match sum {
+                Some(s) => s + part,
+                None => part,
+            });
+        }
+        let sum = sum.ok_or_else(|| Tensor::bug("a grid without taps"))?;
+        Ok(sum.reshape_to(&shape))
+    }
+}
+
+/// The routine for what the composite defines.
+#[derive(Clone, Copy)]
+struct GridRoutine {
+    sample: Sample,
+    spec: Grid,
+}
+
+impl Routine for GridRoutine {
+    fn name(&self) -> &'static str {
+        "grid_sample"
+    }
+
+    fn value(&self, x: &[Tensor]) -> Tensor {
+        let op = Op::Host(HostOp::GridSample(GridSample::Values, Arc::new(self.spec)));
+        x[0].make(op, &[&x[0], &x[1]], self.sample.shape(&x[0], &x[1]), x[0].dtype())
+    }
+
+    fn gradients(&self, grad: &Tensor, _: &Tensor, x: &[Tensor]) -> Result<Vec<Tensor>> {
+        let op = |which| Op::Host(HostOp::GridSample(which, Arc::new(self.spec)));
+        let (images, grid) = (&x[0], &x[1]);
+        let dx = grad.make(op(GridSample::ImageGrad), &[grid, grad], images.shape().clone(), grad.dtype());
+        let dgrid = grad.make(op(GridSample::GridGrad), &[images, grid, grad], grid.shape().clone(), grad.dtype());
+        Ok(vec![dx, dgrid])
+    }
+
+    fn composite(&self, x: &[Tensor]) -> Result<Tensor> {
+        self.sample.composite(&x[0], &x[1])
     }
 }
 

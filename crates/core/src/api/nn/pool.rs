@@ -1,6 +1,6 @@
 //! Pooling over windows of fixed size. A window is a view; one kernel reduces it.
 
-use super::bins::{has_pools, max_of_bins, max_op, mean_of_bins, mean_op, over_last};
+use super::bins::{has_pools, max_of_bins, max_op, mean_of_bins, mean_op, over_last, places_of_bins, places_op};
 use crate::api::{
     sizes::Sizes,
     window::{check_spatial, inside, joined, windows, with_lead},
@@ -164,12 +164,9 @@ fn max_pool(
     let ws = fit(op, x, d, kernel, o.stride.as_ref(), [&o.padding, &o.dilation], o.ceil_mode)?;
     let shape = with_lead(x, d, ws.iter().map(|w| w.out));
     // Not for windows that may see nothing.
-    if !indices && has_pools(x) && !ws.iter().any(|w| w.dilation > 1 && w.overhangs()) {
+    if has_pools(x) && !ws.iter().any(|w| w.dilation > 1 && w.overhangs()) {
         let bins: SmallVec<[Bins; 3]> = ws.iter().copied().map(Bins::Even).collect();
-        if let Some(y) = over_last(x, &bins, max_op) {
-            return Ok((y, None));
-        }
-        return Ok((max_of_bins(&joined(x, d), &bins).reshape_to(&shape), None));
+        return maxima(x, d, &bins, &shape, indices);
     }
     let flat = joined(x, d);
     let mask = inside(&flat, &ws)?;
@@ -192,6 +189,24 @@ fn max_pool(
     axes.reverse();
     let (y, at) = best.pick(&flat, &axes)?;
     Ok((y.reshape_to(&shape), Some(at.reshape_to(&shape))))
+}
+
+/// The maxima of bins by the CPU's kernels, and their places if they are wanted. (Each is a kernel of its own: what nobody
+/// reads is not computed.)
+#[track_caller]
+pub(super) fn maxima(
+    x: &Tensor,
+    d: usize,
+    bins: &[Bins],
+    shape: &Shape,
+    places: bool,
+) -> Result<(Tensor, Option<Tensor>)> {
+    if let Some(y) = over_last(x, bins, max_op) {
+        return Ok((y, if places { over_last(&x.detach(), bins, places_op) } else { None }));
+    }
+    let flat = joined(x, d);
+    let at = places.then(|| places_of_bins(&flat, bins)).transpose()?;
+    Ok((max_of_bins(&flat, bins).reshape_to(shape), at.map(|at| at.reshape_to(shape))))
 }
 
 /// The least value of a tensor's element type: what a maximum starts from.

@@ -18,8 +18,11 @@ pub fn max_pool<T: Pooled>(which: MaxPool, p: &Pool, inputs: &[Array<'_>], out: 
     match (which, inputs) {
         (MaxPool::Max, [x]) => T::max_pool(p, of(x), out_of(out)),
         (MaxPool::Pick, [x, v]) => T::max_pool_pick(p, of(x), of(v), out_of(out)),
+        (MaxPool::Places, [x]) => T::max_pool_indices(p, of(x), out_of(out)),
         (MaxPool::Grad, [x, g]) => T::max_pool_grad(p, of(x), of(g), out_of(out)),
-        (MaxPool::Max | MaxPool::Pick | MaxPool::Grad, _) => return Err(Tensor::bug("inputs of a pooling")),
+        (MaxPool::Max | MaxPool::Pick | MaxPool::Places | MaxPool::Grad, _) => {
+            return Err(Tensor::bug("inputs of a pooling"));
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::{
     attention16,
     fused::{self, add_rows, border_grad, max_pool, mean_pool, mean_pool_grad, take_rows},
+    measure::{distance, distance_grad, grid_sample},
 };
 use crate::{
     DType, Element, Error, ErrorKind, Result, Shape, Tensor,
@@ -12,9 +13,7 @@ use gradus_numerics::{
     Lanes, Num, Real,
     border::{self, Border},
     linalg::{self as la, LinalgError},
-    recurrent,
-    resample::resample,
-    scan,
+    recurrent, scan,
     scatter::{self, IndexError, Mode, Negative, Source},
     sort,
 };
@@ -75,11 +74,14 @@ pub fn run(op: &HostOp, inputs: &[Array<'_>], out: &mut [u8], spec: &(DType, Sha
         HostOp::MeanPool(p) => real!(op, d, mean_pool(p, &inputs[0], out)),
         HostOp::MeanPoolGrad(p) => real!(op, d, mean_pool_grad(p, &inputs[0], out)),
         HostOp::Resample(r) => {
-            resample(r, of(&inputs[0]), out_of(out));
+            r.run(of(&inputs[0]), out_of(out));
             Ok(())
         }
         HostOp::Border(b) => numeric!(d, with_border(b, &inputs[0], out)),
         HostOp::BorderGrad(b) => real!(op, d, border_grad(b, &inputs[0], out)),
+        HostOp::GridSample(which, g) => real!(op, d, grid_sample(*which, g, inputs, out)),
+        HostOp::Distance { order, pairs } => real!(op, d, distance(*order, *pairs, inputs, out)),
+        HostOp::DistanceGrad { way, pairs } => real!(op, d, distance_grad(*way, *pairs, inputs, out)),
         HostOp::OneHot(classes) => fused::one_hot(*classes, &inputs[0], out),
         HostOp::TakeRows => numeric!(d, take_rows(inputs, out)),
         HostOp::AddRows => numeric!(d, add_rows(inputs, out, &spec.1)),

@@ -22,6 +22,7 @@ mod join;
 pub mod library;
 mod many;
 mod matmul;
+mod measure;
 mod micro;
 mod nest;
 mod packed;
