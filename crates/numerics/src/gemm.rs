@@ -339,7 +339,7 @@ mod wide;
 
 pub use half::{Half, narrow, wide};
 pub use then::{Finished, gemm_then, product_then};
-pub(crate) use tile::{Panel, Strip, pack_panel, strip};
+pub(crate) use tile::{Panel, Strip, Tiled, pack_panel, strip};
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,9 @@
 //! Factorizations and solvers on batches of contiguous row-major matrices.
 //!
 //! Matrices of a batch are handled independently, on several threads when they are large enough.
-//! All arithmetic is in `f64`, also for `f32` matrices: the only `f32` rounding is then that of
-//! the result, and there is one implementation to trust.
+//! Factorizations go block by block, nearly all of their work being matrix products. Large matrices of `f32` are factored
+//! in `f32`, as by LAPACK; for small ones, and for eigenvalues and singular values, the arithmetic is in `f64`: the only
+//! `f32` rounding is then that of the result.
 //!
 //! Sign conventions are LAPACK's, as in PyTorch: the diagonal of `R` in a QR factorization can be
 //! negative. The signs of eigenvectors and singular vectors are arbitrary.
@@ -10,25 +11,34 @@
 mod cholesky;
 mod cofactor;
 mod eigh;
+mod eigvalsh;
 mod exp;
+mod householder;
 mod lu;
+mod number;
 mod pinv;
 mod qr;
+mod reflections;
 mod svd;
+mod svdvals;
 mod triangular;
+mod work;
 
 pub use cholesky::cholesky;
 pub use cofactor::cofactor;
 pub use eigh::eigh;
+pub use eigvalsh::eigvalsh;
 pub use exp::matrix_exp;
 pub use lu::{det, inv, lu, lu_factor, slogdet, solve};
 pub use pinv::pinv;
 pub use qr::{QrMode, lstsq, qr};
 pub use svd::svd;
+pub use svdvals::svdvals;
 pub use triangular::{Triangular, solve_triangular};
 
 use crate::element::Real;
-use crate::tasks::for_items;
+use crate::gemm::Out;
+use crate::tasks::{for_items, for_tasks};
 use std::fmt;
 use std::sync::Mutex;
 
@@ -113,6 +123,64 @@ fn for_batch<I: Send>(
         }
         result
     }
+}
+
+/// The results of a batch, which may be asked for on several threads.
+struct Each<T> {
+    out: Out<T>,
+    size: usize,
+}
+
+impl<T> Each<T> {
+    /// `batch` results of `size` elements.
+    fn new(out: &mut [T], batch: usize, size: usize) -> Each<T> {
+        debug_assert!(out.len() == batch * size || size == 0);
+        Each { out: Out::new(out), size }
+    }
+
+    /// The result of a matrix.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses it as long as it is borrowed, nor the memory after what this was made of.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn at(&self, i: usize) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { self.out.part(i * self.size, self.size) }
+    }
+}
+
+/// Operations on small matrices that are worth a task.
+const TASK: usize = 1 << 14;
+
+/// Matrices of more operations each use all threads, unless there are several of them.
+const LARGE: usize = 1 << 20;
+
+/// Runs `f` on every matrix with its number; `work` is the number of operations on one. Matrices that are handled one after
+/// the other have the same `room`. Every one is run; the error is that of the first that has one.
+fn for_matrices<R>(
+    batch: usize,
+    work: usize,
+    room: impl Fn() -> R + Sync,
+    f: impl Fn(&mut R, usize) -> Result<(), LinalgError> + Sync,
+) -> Result<(), LinalgError> {
+    // What goes through memory counts too.
+    let work = work.max(16);
+    let group = (TASK / work).max(1);
+    let parallel = work.saturating_mul(batch) >= crate::lanes::PARALLEL_WORK && (work < LARGE || batch >= 4);
+    let failed: Mutex<Option<(usize, LinalgError)>> = Mutex::default();
+    for_tasks(batch.div_ceil(group), parallel, |t| {
+        let mut room = room();
+        for i in t * group..batch.min((t + 1) * group) {
+            if let Err(e) = f(&mut room, i) {
+                let mut failed = failed.lock().unwrap_or_else(|e| e.into_inner());
+                if failed.is_none_or(|(first, _)| i < first) {
+                    *failed = Some((i, e));
+                }
+            }
+        }
+    });
+    failed.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), |(_, e)| Err(e))
 }
 
 /// Matrix number `i` of `size` elements, widened.

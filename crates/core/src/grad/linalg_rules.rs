@@ -43,6 +43,16 @@ pub fn apply(op: Linalg, g: &Tensor, y: &Tensor, x: &[Tensor], needs: &[bool]) -
         Linalg::Qr { .. } => one(qr(op, g, y, a)?),
         Linalg::Svd { .. } => one(svd(op, g, y, a)?),
         Linalg::Eigh => one(eigh(g, y, a)?),
+        // The values' gradient needs the vectors: A = V W V^T, dA = V gW V^T
+        Linalg::Eigvalsh => {
+            let (_, v) = a.eigh(false)?;
+            one((&v * row(g)?).matmul(&v.mt())?)
+        }
+        // A = U S V^T: dA = U gS V^T
+        Linalg::Svdvals => {
+            let (u, _, vh) = a.svd(false)?;
+            one((u * row(g)?).matmul(&vh)?)
+        }
         Linalg::Lu => one(lu(g, y, a)?),
         Linalg::Pinv => Ok(Parts::from_iter([Some(pinv(g, y, a)?), None])),
         Linalg::Exp => one(exp(g, a)?),

@@ -269,6 +269,10 @@ pub enum Linalg {
     },
     /// `[.., n, n] -> [.., n + n*n]`: ascending eigenvalues, then vectors in columns, of the lower triangle.
     Eigh,
+    /// `[.., n, n] -> [.., n]`: ascending eigenvalues alone, of the lower triangle.
+    Eigvalsh,
+    /// `[.., m, n] -> [.., min(m, n)]`: singular values alone, descending.
+    Svdvals,
     /// `[.., m, n] -> [.., m*m + m*k + k*n]`: P, L, U with `A = P L U`, k = min(m, n).
     Lu,
     /// `[.., n, n] -> [..]`.
@@ -351,6 +355,8 @@ impl HostOp {
                 Linalg::Qr { .. } => "qr",
                 Linalg::Svd { .. } => "svd",
                 Linalg::Eigh => "eigh",
+                Linalg::Eigvalsh => "eigvalsh",
+                Linalg::Svdvals => "svdvals",
                 Linalg::Lu => "lu",
                 Linalg::Det => "det",
                 Linalg::Cofactor => "cofactor",

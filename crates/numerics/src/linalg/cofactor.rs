@@ -1,6 +1,6 @@
 //! Cofactor matrices: the gradient of the determinant.
 
-use super::lu::factor;
+use super::lu::Factored;
 use super::svd::svd;
 use super::{LinalgError, for_batch, load, split, store};
 use crate::element::Real;
@@ -23,17 +23,23 @@ pub fn cofactor<T: Real>(a: &[T], batch: usize, n: usize, out: &mut [T]) -> Resu
     })
 }
 
+fn factor(a: &[f64], n: usize) -> Factored<f64> {
+    let mut f = Factored::new(n, n);
+    f.factor(a);
+    f
+}
+
 fn one(a: &[f64], n: usize) -> Option<Vec<f64>> {
     if a.iter().any(|x| !x.is_finite()) {
         return Some(vec![f64::NAN; n * n]);
     }
-    let f = factor(a.to_vec(), n, n);
+    let f = factor(a, n);
     let (low, high) = f.diagonal().fold((f64::INFINITY, 0.0f64), |(l, h), x| (l.min(x.abs()), h.max(x.abs())));
     if low > 1e-6 * high {
         // Well conditioned as far as the pivots tell: det(A) times the inverse, transposed.
         let det = f.parity() * f.diagonal().product::<f64>();
-        let mut x: Vec<f64> = (0..n * n).map(|p| if p % (n + 1) == 0 { 1.0 } else { 0.0 }).collect();
-        f.solve(&mut x, n);
+        let mut x = vec![0.0; n * n];
+        f.inverse(&mut x);
         return Some((0..n * n).map(|p| det * x[(p % n) * n + p / n]).collect());
     }
     // A = U S Vh: the cofactors of S are the products of the other singular values, and those of an orthogonal
@@ -41,7 +47,7 @@ fn one(a: &[f64], n: usize) -> Option<Vec<f64>> {
     let (mut u, mut s, mut vh) = (vec![0.0; n * n], vec![0.0; n], vec![0.0; n * n]);
     svd(a, 1, n, n, false, &mut u, &mut s, &mut vh).ok()?;
     let det = |q: &[f64]| {
-        let f = factor(q.to_vec(), n, n);
+        let f = factor(q, n);
         f.parity() * f.diagonal().product::<f64>().signum()
     };
     let sign = det(&u) * det(&vh);

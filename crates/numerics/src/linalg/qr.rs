@@ -1,7 +1,10 @@
 //! QR factorization by Householder reflections, and least squares.
 
-use super::triangular::substitute;
-use super::{LinalgError, axpy, dot, for_batch, load, split, store, transpose};
+use super::number::{Number, STEP, exact};
+use super::reflections::Reflections;
+use super::triangular::{Solve, in_columns};
+use super::work::{Work, of};
+use super::{Each, LinalgError, for_matrices};
 use crate::element::Real;
 
 /// Which parts of a QR factorization to compute; `k` is the smaller of `m` and `n`.
@@ -15,93 +18,6 @@ pub enum QrMode {
     R,
 }
 
-/// The reflections that triangularize an `m` by `n` matrix. Kept transposed: what is a column of
-/// the matrix is contiguous here.
-pub(super) struct Householder {
-    /// Column `j` (row `j` here): `R` down to the diagonal, below it the vector of reflection `j`
-    /// without its leading one.
-    columns: Vec<f64>,
-    factors: Vec<f64>,
-    m: usize,
-    n: usize,
-}
-
-impl Householder {
-    /// Factors the matrix whose transpose is `columns`.
-    pub fn new(mut columns: Vec<f64>, m: usize, n: usize) -> Self {
-        let mut factors = Vec::new();
-        for k in 0..m.min(n) {
-            let (done, rest) = columns.split_at_mut((k + 1) * m);
-            let x = &mut done[k * m + k..];
-            let factor = reflector(x);
-            for column in rest.chunks_exact_mut(m) {
-                reflect(&x[1..], factor, &mut column[k..]);
-            }
-            factors.push(factor);
-        }
-        Householder { columns, factors, m, n }
-    }
-
-    /// Multiplies a vector of `m` by `Q`.
-    pub fn apply(&self, x: &mut [f64]) {
-        for k in (0..self.factors.len()).rev() {
-            reflect(&self.columns[k * self.m + k + 1..(k + 1) * self.m], self.factors[k], &mut x[k..]);
-        }
-    }
-
-    /// Multiplies a vector of `m` by `Qᵀ`.
-    pub fn apply_transposed(&self, x: &mut [f64]) {
-        for k in 0..self.factors.len() {
-            reflect(&self.columns[k * self.m + k + 1..(k + 1) * self.m], self.factors[k], &mut x[k..]);
-        }
-    }
-
-    /// The first `count` columns of `Q`, one after the other.
-    pub fn q_columns(&self, count: usize) -> Vec<f64> {
-        let mut q = vec![0.0; count * self.m];
-        for (j, column) in q.chunks_exact_mut(self.m.max(1)).enumerate() {
-            column[j] = 1.0;
-            self.apply(column);
-        }
-        q
-    }
-
-    /// The first `rows` rows of `R`, row-major.
-    pub fn r(&self, rows: usize) -> Vec<f64> {
-        let mut r = vec![0.0; rows * self.n];
-        for i in 0..rows.min(self.n) {
-            for j in i..self.n {
-                r[i * self.n + j] = self.columns[j * self.m + i];
-            }
-        }
-        r
-    }
-}
-
-/// Turns `x` into the reflection that maps it to `(beta, 0, …)`: `x[0]` becomes `beta` and the
-/// rest the vector. LAPACK's convention: the sign of `beta` is opposite to that of `x[0]`, except
-/// that nothing is done when the rest is zero already. Returns LAPACK's tau.
-fn reflector(x: &mut [f64]) -> f64 {
-    let (alpha, rest) = (x[0], &x[1..]);
-    let scale = rest.iter().fold(0.0f64, |s, x| s.max(x.abs()));
-    if scale == 0.0 {
-        return 0.0;
-    }
-    let norm = rest.iter().map(|x| (x / scale) * (x / scale)).sum::<f64>().sqrt() * scale;
-    let beta = -alpha.hypot(norm).copysign(alpha);
-    x[1..].iter_mut().for_each(|x| *x /= alpha - beta);
-    x[0] = beta;
-    (beta - alpha) / beta
-}
-
-/// Applies the reflection with vector `(1, v)` to `x`.
-fn reflect(v: &[f64], factor: f64, x: &mut [f64]) {
-    let (head, tail) = x.split_at_mut(1);
-    let s = factor * (head[0] + dot(v, tail));
-    head[0] -= s;
-    axpy(tail, -s, v);
-}
-
 /// The QR factorization of each `m` by `n` matrix; see [`QrMode`] for the sizes of `q` and `r`.
 ///
 /// ```
@@ -111,20 +27,44 @@ fn reflect(v: &[f64], factor: f64, x: &mut [f64]) {
 /// assert!((r[0] + 5.0).abs() < 1e-12 && (q[0] + 0.6).abs() < 1e-12);
 /// ```
 pub fn qr<T: Real>(a: &[T], batch: usize, m: usize, n: usize, mode: QrMode, q: &mut [T], r: &mut [T]) {
+    fn run<T: Real, W: Number>(
+        a: &[T],
+        batch: usize,
+        (m, n): (usize, usize),
+        (columns, rows): (usize, usize),
+        q: &mut [T],
+        r: &mut [T],
+    ) {
+        let (q, r) = (Each::new(q, batch, m * columns), Each::new(r, batch, rows * n));
+        let room = || (Reflections::<W>::new(m, n), Work::<W>::new(m, columns));
+        let done = for_matrices(batch, (2 * m * n + 2 * STEP) * m.min(n), room, |(f, full), i| {
+            f.factor(&a[i * m * n..][..m * n], (n, 1));
+            // SAFETY: each matrix is asked for once.
+            let (q, r) = unsafe { (q.at(i), r.at(i)) };
+            for (j, line) in r.chunks_exact_mut(n.max(1)).enumerate() {
+                line[..j.min(n)].fill(T::ZERO);
+                if j < n {
+                    line[j..].iter_mut().zip(f.r(j)).for_each(|(o, x)| *o = of(*x));
+                }
+            }
+            if columns > 0 {
+                f.q(full);
+                for (j, line) in q.chunks_exact_mut(columns).enumerate() {
+                    line.iter_mut().zip(full.line(j)).for_each(|(o, x)| *o = of(*x));
+                }
+            }
+            Ok(())
+        });
+        debug_assert!(done.is_ok());
+    }
     let k = m.min(n);
-    let (columns, rows) = match mode {
+    let sizes = match mode {
         QrMode::Reduced => (k, k),
         QrMode::Complete => (m, m),
         QrMode::R => (0, k),
     };
-    let parts = split(q, batch, m * columns).into_iter().zip(split(r, batch, rows * n)).collect();
-    let done = for_batch(parts, 4 * m * n * k, |i, (q, r)| {
-        let h = Householder::new(transpose(&load(a, i, m * n), m, n), m, n);
-        store(q, &transpose(&h.q_columns(columns), columns, m));
-        store(r, &h.r(rows));
-        Ok(())
-    });
-    debug_assert!(done.is_ok());
+    let run = if exact::<T>(k) { run::<T, f64> } else { run::<T, f32> };
+    run(a, batch, (m, n), sizes, q, r);
 }
 
 /// Solves `min |A X - B|` for each `m` by `n` matrix of full rank, `B` being `m` by `cols` and `X`
@@ -145,33 +85,72 @@ pub fn lstsq<T: Real>(
     cols: usize,
     out: &mut [T],
 ) -> Result<(), LinalgError> {
-    let k = m.min(n);
-    for_batch(split(out, batch, n * cols), 2 * m * n * (k + cols), |i, out| {
-        let (a, b) = (load(a, i, m * n), load(b, i, m * cols));
+    let run = if exact::<T>(m.min(n)) { least_squares::<T, f64> } else { least_squares::<T, f32> };
+    run(a, batch, (m, n), b, cols, out)
+}
+
+fn least_squares<T: Real, W: Number>(
+    a: &[T],
+    batch: usize,
+    (m, n): (usize, usize),
+    b: &[T],
+    cols: usize,
+    out: &mut [T],
+) -> Result<(), LinalgError> {
+    let (k, long) = (m.min(n), m.max(n));
+    let out = Each::new(out, batch, n * cols);
+    let room = || (Reflections::<W>::new(long, k), Work::<W>::new(k, k), Work::<W>::new(long, cols));
+    for_matrices(batch, m * n * (k + cols) + 2 * STEP * k, room, |(f, t, x), i| {
+        // Wide: Aᵀ = Q R, so X = Q R⁻ᵀ B.
         let wide = m < n;
-        // Wide: Aᵀ = Q R, so X = Q R⁻ᵀ B. The rows of A are the columns of Aᵀ already.
-        let h = if wide { Householder::new(a, n, m) } else { Householder::new(transpose(&a, m, n), m, n) };
-        let r = h.r(k);
-        if let Some(pivot) = (0..k).find(|&i| r[i * k + i] == 0.0) {
-            return Err(LinalgError::Singular { batch: i, pivot });
+        f.factor(&a[i * m * n..][..m * n], if wide { (1, n) } else { (n, 1) });
+        triangle(f, t, wide).map_err(|pivot| LinalgError::Singular { batch: i, pivot })?;
+        x.clear();
+        for (j, b) in b[i * m * cols..][..m * cols].chunks_exact(cols.max(1)).enumerate() {
+            x.line_mut(j).iter_mut().zip(b).for_each(|(x, b)| *x = of(*b));
         }
-        let x = if wide {
-            let mut y = b;
-            substitute(&transpose(&r, k, k), k, false, false, &mut y, cols);
-            let mut x = vec![0.0; n * cols];
-            x[..m * cols].copy_from_slice(&y);
-            let mut x = transpose(&x, n, cols);
-            x.chunks_exact_mut(n.max(1)).for_each(|x| h.apply(x));
-            transpose(&x, cols, n)
+        if wide {
+            solve(t, false, x);
+            f.apply(x);
         } else {
-            let mut y = transpose(&b, m, cols);
-            y.chunks_exact_mut(m.max(1)).for_each(|y| h.apply_transposed(y));
-            let mut x = transpose(&y, cols, m);
-            x.truncate(n * cols);
-            substitute(&r, n, true, false, &mut x, cols);
-            x
-        };
-        store(out, &x);
+            f.apply_transposed(x);
+            solve(t, true, x);
+        }
+        // SAFETY: each matrix is asked for once.
+        let out = unsafe { out.at(i) };
+        for (j, line) in out.chunks_exact_mut(cols.max(1)).enumerate() {
+            line.iter_mut().zip(x.line(j)).for_each(|(o, x)| *o = of(*x));
+        }
         Ok(())
     })
+}
+
+/// Copies `R`, or its transpose; `Err` is the first number on the diagonal that is zero.
+fn triangle<W: Number>(f: &Reflections<W>, t: &mut Work<W>, transposed: bool) -> Result<(), usize> {
+    t.clear();
+    for i in 0..t.rows {
+        let row = f.r(i);
+        if row[0] == W::ZERO {
+            return Err(i);
+        }
+        for (j, x) in row[..t.rows - i].iter().enumerate() {
+            if transposed { t.line_mut(i + j)[i] = *x } else { t.line_mut(i)[i + j] = *x }
+        }
+    }
+    Ok(())
+}
+
+/// Solves with a triangle for the first rows of `x`, in place.
+fn solve<W: Number>(t: &Work<W>, upper: bool, x: &mut Work<W>) {
+    let (n, cols, row) = (t.rows, x.columns, x.row);
+    let divisors: Vec<W> = (0..n).map(|i| -t.at(i, i)).collect();
+    let system = Solve { t, divisors: Some(&divisors), upper, first: 0 };
+    let x = Each::new(x.data(), 1, 0);
+    // SAFETY: tasks have different columns, here and below.
+    let at = |i: usize, from: usize, count: usize| unsafe { x.out.part(i * row + from, count) };
+    let fill = |i: usize, from: usize, y: &mut [W]| y.copy_from_slice(at(i, from, y.len()));
+    let put = |i: usize, from: usize, y: &[W]| {
+        at(i, from, y.len()).iter_mut().zip(y).for_each(|(x, y)| *x = -*y);
+    };
+    in_columns(n, cols, fill, |_, y| system.run(y), put);
 }

@@ -1,6 +1,6 @@
 //! Singular value decomposition by one-sided Jacobi rotations.
 
-use super::qr::Householder;
+use super::householder::Householder;
 use super::{LinalgError, dot, for_batch, load, split, store, transpose, two_rows};
 use crate::element::Real;
 

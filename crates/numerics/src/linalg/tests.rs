@@ -2,6 +2,10 @@ use super::*;
 use crate::testing::{Random, close, same_on_any_threads};
 use proptest::prelude::*;
 
+mod blocks;
+mod kernels;
+mod values;
+
 /// `A B`, row-major.
 fn mul(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
     let mut c = vec![0.0; m * n];

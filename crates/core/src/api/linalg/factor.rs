@@ -26,6 +26,7 @@ fn extents(op: Linalg, m: usize, n: usize) -> Vec<Vec<usize>> {
         Linalg::Svd { full: true } => vec![vec![m, m], vec![k], vec![n, n]],
         Linalg::Svd { full: false } => vec![vec![m, k], vec![k], vec![k, n]],
         Linalg::Eigh => vec![vec![n], vec![n, n]],
+        Linalg::Eigvalsh | Linalg::Svdvals => vec![vec![k]],
         Linalg::Lu => vec![vec![m, m], vec![m, k], vec![k, n]],
         Linalg::Inv | Linalg::Cholesky | Linalg::Cofactor | Linalg::Exp => vec![vec![n, n]],
         Linalg::Pinv => vec![vec![n, m]],
@@ -125,7 +126,7 @@ impl Tensor {
     /// Singular values, descending.
     #[track_caller]
     pub fn svdvals(&self) -> Result<Tensor> {
-        let [_, s, _] = self.factors(Linalg::Svd { full: false }, "svdvals", false)?;
+        let [s] = self.factors(Linalg::Svdvals, "svdvals", false)?;
         Ok(s)
     }
 
@@ -148,7 +149,10 @@ impl Tensor {
     /// Ascending eigenvalues of symmetric matrices.
     #[track_caller]
     pub fn eigvalsh(&self, upper: bool) -> Result<Tensor> {
-        Ok(self.eigh(upper)?.0)
+        self.check_matrix("eigvalsh", true)?;
+        let a = if upper { self.mt() } else { self.resolve() };
+        let [w] = a.factors(Linalg::Eigvalsh, "eigvalsh", true)?;
+        Ok(w)
     }
 
     /// `A = P L U`: a permutation, a lower triangle with ones on its diagonal, an upper triangle.

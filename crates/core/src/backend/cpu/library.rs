@@ -277,9 +277,14 @@ fn linalg<T: Real>(op: Linalg, inputs: &[Array<'_>], out: &mut [u8], spec: &(DTy
         Linalg::Qr { complete } => {
             let q_cols = if complete { m } else { k };
             let mode = if complete { la::QrMode::Complete } else { la::QrMode::Reduced };
-            let (mut q, mut rr) = (vec![T::ZERO; batch * m * q_cols], vec![T::ZERO; batch * q_cols * n]);
-            la::qr(a, batch, m, n, mode, &mut q, &mut rr);
-            pack(out, batch, &[(&q, m * q_cols), (&rr, q_cols * n)]);
+            if batch == 1 {
+                let (q, r) = out.split_at_mut(m * q_cols);
+                la::qr(a, 1, m, n, mode, q, r);
+            } else {
+                let (mut q, mut r) = (vec![T::ZERO; batch * m * q_cols], vec![T::ZERO; batch * q_cols * n]);
+                la::qr(a, batch, m, n, mode, &mut q, &mut r);
+                pack(out, batch, &[(&q, m * q_cols), (&r, q_cols * n)]);
+            }
         }
         Linalg::Svd { full } => {
             let (uc, vr) = if full { (m, n) } else { (k, k) };
@@ -293,16 +298,29 @@ fn linalg<T: Real>(op: Linalg, inputs: &[Array<'_>], out: &mut [u8], spec: &(DTy
             la::eigh(a, batch, n, false, &mut w, &mut v).map_err(failed("eigh"))?;
             pack(out, batch, &[(&w, n), (&v, n * n)]);
         }
+        Linalg::Eigvalsh => la::eigvalsh(a, batch, n, false, out).map_err(failed("eigvalsh"))?,
+        Linalg::Svdvals => la::svdvals(a, batch, m, n, out).map_err(failed("svdvals"))?,
         Linalg::Lu => {
-            let (mut perm, mut l, mut u) =
-                (vec![0i64; batch * m], vec![T::ZERO; batch * m * k], vec![T::ZERO; batch * k * n]);
-            la::lu(a, batch, m, n, &mut perm, &mut l, &mut u);
+            let mut perm = vec![0i64; batch * m];
             // Row i of L U is row perm[i] of A, so P has a one at (perm[i], i).
-            let mut p = vec![T::ZERO; batch * m * m];
-            for (b, perm) in perm.chunks(m.max(1)).enumerate() {
-                perm.iter().enumerate().for_each(|(i, &r)| p[b * m * m + r as usize * m + i] = T::ONE);
+            let permutations = |perm: &[i64], p: &mut [T]| {
+                p.fill(T::ZERO);
+                for (b, perm) in perm.chunks(m.max(1)).enumerate() {
+                    perm.iter().enumerate().for_each(|(i, &r)| p[b * m * m + r as usize * m + i] = T::ONE);
+                }
+            };
+            if batch == 1 {
+                let (p, rest) = out.split_at_mut(m * m);
+                let (l, u) = rest.split_at_mut(m * k);
+                la::lu(a, 1, m, n, &mut perm, l, u);
+                permutations(&perm, p);
+            } else {
+                let (mut p, mut l, mut u) =
+                    (vec![T::ZERO; batch * m * m], vec![T::ZERO; batch * m * k], vec![T::ZERO; batch * k * n]);
+                la::lu(a, batch, m, n, &mut perm, &mut l, &mut u);
+                permutations(&perm, &mut p);
+                pack(out, batch, &[(&p, m * m), (&l, m * k), (&u, k * n)]);
             }
-            pack(out, batch, &[(&p, m * m), (&l, m * k), (&u, k * n)]);
         }
         Linalg::Det => la::det(a, batch, n, out),
         Linalg::Cofactor => la::cofactor(a, batch, n, out).map_err(failed("det"))?,
