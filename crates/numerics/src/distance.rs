@@ -144,12 +144,11 @@ const DEPTH: usize = 16;
 /// Differences below which other threads would come too late.
 const ALONE: usize = 1 << 16;
 
+/// Measures rows of a batch from columns that are turned.
+type Tiles<T> = unsafe fn(Isa, &Job<'_, T>, usize, Range<usize>, Range<usize>, &mut [T], *mut T);
+
 /// Calls `tiles` for every panel and rows of every batch.
-fn run<T: Measured>(
-    job: &Job<'_, T>,
-    y: &mut [T],
-    tiles: unsafe fn(Isa, &Job<'_, T>, usize, Range<usize>, Range<usize>, &mut [T], *mut T),
-) {
+fn run<T: Measured>(job: &Job<'_, T>, y: &mut [T], tiles: Tiles<T>) {
     let Sizes { batch, n, m, d } = job.s;
     if y.is_empty() {
         return;
@@ -209,10 +208,10 @@ unsafe fn tiles_body<X: Vector>(
                 match count {
                     TOGETHER => tile::<X, TOGETHER>(job.order, job.s.d, a, from, &mut found, found_at),
                     _ => {
-                        for r in 0..count {
+                        for (r, found) in found.iter_mut().enumerate().take(count) {
                             let mut one = [[X::T::default(); PANEL]];
                             tile::<X, 1>(job.order, job.s.d, a.add(r * job.s.d), from, &mut one, found_at);
-                            found[r][found_at..found_at + 2 * X::N]
+                            found[found_at..found_at + 2 * X::N]
                                 .copy_from_slice(&one[0][found_at..found_at + 2 * X::N]);
                         }
                     }

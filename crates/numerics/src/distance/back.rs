@@ -1,5 +1,8 @@
 //! Weighted sums of differences, or of their signs, over the other rows.
 
+// One number counts through several arrays.
+#![allow(clippy::needless_range_loop)]
+
 use super::{ALONE, DEPTH, Measured, Sizes, TOGETHER};
 use crate::distance::vector::{Double, Single, Vector};
 use crate::simd::{Isa, Simd, dispatch};

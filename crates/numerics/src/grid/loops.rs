@@ -1,5 +1,8 @@
 //! The loops over channels and positions, which the compiler makes vectors of where it can.
 
+// One number counts through several arrays.
+#![allow(clippy::needless_range_loop)]
+
 use super::Grid;
 use super::table::{MOST, Number, Table, side};
 use crate::simd::{Simd, dispatch};
@@ -47,7 +50,7 @@ unsafe fn forward_of<T: Number, const D: usize, const K: usize>(
                 let mut sum = T::default();
                 for k in 0..K {
                     // SAFETY: places of the table.
-                    let v = unsafe { value(x, t.at[k][p], t.whole || t.inside[k][p] != 0) };
+                    let v = unsafe { value(x, t.at[k][p], t.whole | (t.inside[k][p] != 0)) };
                     sum = if K == 1 { v } else { sum + v * t.weight[k][p] };
                 }
                 *y = sum;
@@ -117,33 +120,33 @@ unsafe fn positions_of<T: Number, const D: usize, const K: usize>(
     for some in parts(positions) {
         t.fill(g, grid, some.clone());
         let n = some.len().min(MOST);
-        let mut sums = [[T::default(); MOST]; D];
+        // Each element around a position, times the gradients of all channels: how it is weighted comes after.
+        let mut sums = [[T::default(); MOST]; K];
         for c in image * g.channels..(image + 1) * g.channels {
             let (x, grad) = (&x[c * plane..][..plane], &grad[c * g.count..][some.clone()]);
-            for p in 0..n {
-                // SAFETY: places of the table.
-                let v: [T; K] =
-                    std::array::from_fn(|k| unsafe { value(x, t.at[k][p], t.whole || t.inside[k][p] != 0) });
-                // Along an axis the second elements less the first ones, weighted by the others.
-                for a in 0..D {
-                    let mut slant = T::default();
-                    for k in 0..K {
-                        let mut w = v[k];
-                        for b in (0..D).filter(|b| *b != a) {
-                            let beyond = t.beyond[b][p];
-                            w = w * if side(D, k, b) { beyond } else { one - beyond };
-                        }
-                        slant = if side(D, k, a) { slant + w } else { slant - w };
-                    }
-                    sums[a][p] = sums[a][p] + grad[p] * slant;
+            for (p, &grad) in grad.iter().enumerate().take(MOST) {
+                for (k, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: places of the table.
+                    let v = unsafe { value(x, t.at[k][p], t.whole | (t.inside[k][p] != 0)) };
+                    sums[p] = sums[p] + grad * v;
                 }
             }
         }
-        for p in 0..n {
-            for (a, sums) in sums.iter().enumerate() {
+        for a in 0..D {
+            for p in 0..n {
+                // Along an axis the second elements less the first ones, weighted by the others.
+                let mut slant = T::default();
+                for (k, sums) in sums.iter().enumerate() {
+                    let mut w = sums[p];
+                    for b in (0..D).filter(|b| *b != a) {
+                        let beyond = t.beyond[b][p];
+                        w = w * if side(D, k, b) { beyond } else { one - beyond };
+                    }
+                    slant = if side(D, k, a) { slant + w } else { slant - w };
+                }
                 // SAFETY: positions of this task; the grid names the last axis first.
                 unsafe {
-                    *dgrid.add((image * g.count + some.start + p) * D + (D - 1 - a)) = sums[p] * t.slope[a][p];
+                    *dgrid.add((image * g.count + some.start + p) * D + (D - 1 - a)) = slant * t.slope[a][p];
                 }
             }
         }

@@ -1,5 +1,8 @@
 //! The elements around positions.
 
+// One number counts through several arrays.
+#![allow(clippy::needless_range_loop)]
+
 use super::{Grid, Outside};
 use std::ops::{Add, Mul, Neg, Range, Sub};
 
