@@ -23,7 +23,7 @@ const ROWS: usize = 8;
 /// ```
 pub fn cascade<T: Num>(l: Lanes, x: &[T], factor: &[T], back: bool, out: &mut [T]) {
     assert!(x.len() == l.len() && factor.len() == l.len() && out.len() == l.len(), "sizes of lanes");
-    if l.len() == 0 {
+    if l.is_empty() {
         return;
     }
     let all = All { x, factor, out: Shared::new(out), n: l.n, back };
