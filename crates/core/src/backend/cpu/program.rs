@@ -337,12 +337,13 @@ impl Program {
             };
             let unit = if whole { inner.min(WHOLE_LINE) } else { unit };
             let unit = if tiles { unit.min(tiles::WIDTH) } else { unit };
-            let unit = match blocks {
+            let unit = if cut { unit.min(inner.div_ceil(CUTS).next_multiple_of(LEAST_CUT)) } else { unit };
+            // Whatever it was cut to, a block of lines has whole ones.
+            match blocks {
                 Blocks::Lines(line) => (unit / line).max(1) * line,
                 Blocks::Along | Blocks::Across => unit,
             }
-            .min(inner);
-            if cut { unit.min(inner.div_ceil(CUTS).next_multiple_of(LEAST_CUT)) } else { unit }
+            .min(inner)
         };
         let functions_of = |passes: &[Pass], unit: usize| {
             let unit = if style == Style::Rows { 1 } else { unit };

@@ -5,13 +5,14 @@
 //! `3x48x31x31` by `48x48x3x3` that took as long as the products on cores that have no cache in common. Of a tree over parts
 //! that threads take in order, only the last pair meets like that.
 
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which pairs of a number of parts have one side complete.
 pub(super) struct Pairs {
     parts: usize,
     /// By the first part of the pair's second side: no two pairs have the same.
-    half: Vec<AtomicBool>,
+    half: SmallVec<[AtomicBool; super::weight::PARTS]>,
 }
 
 impl Pairs {

@@ -13,13 +13,14 @@ use crate::micro::{Product, product};
 use crate::scratch::{self, Scratch};
 use crate::simd::Isa;
 use crate::tasks::{Own, Shared, for_tasks};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Numbers of transposed gradient that a thread keeps at once.
 const KEPT: usize = 1 << 19;
 
 /// Parts of the sums where threads share positions.
-const PARTS: usize = 8;
+pub(super) const PARTS: usize = 8;
 
 /// Positions of all images that make it worth to add up the parts of more sums.
 const LONG: usize = 1 << 11;
@@ -212,7 +213,7 @@ impl<'a> Job<'a> {
         let mut sums = scratch::take(parts * p.groups * size);
         let sums = Shared::new(&mut sums);
         let sums_of = |part: usize, group: usize| sums.ptr().wrapping_add((part * p.groups + group) * size);
-        let pairs: Vec<Pairs> = (0..p.groups).map(|_| Pairs::new(parts)).collect();
+        let pairs: SmallVec<[Pairs; 1]> = (0..p.groups).map(|_| Pairs::new(parts)).collect();
         for_tasks(parts * p.groups, self.parallel(), |t| {
             let (part, group) = (t / p.groups, t % p.groups);
             // Tables that another core made come out of its cache.
