@@ -5,7 +5,7 @@
 //! reductions in accumulators. Everything else stays with the interpreter, and so do all other CPUs: the loop is an
 //! optimisation of a list of calls, never a definition. `GRADUS_JIT=0` turns it off.
 //!
-//! Measured on a 2-core Zen 4 (docs/performance.md): layer norm over rows of 2048 took 2.4 us a row with one call an
+//! Measured on a 2-core Zen 4 (docs/performance-lessons.md): layer norm over rows of 2048 took 2.4 us a row with one call an
 //! operation.
 
 mod accumulators;
