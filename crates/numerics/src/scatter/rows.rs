@@ -143,7 +143,9 @@ pub fn select_rows<T: Copy + Send + Sync>(
         return check(index, l.n, negative);
     }
     let bad = AtomicBool::new(false);
-    let (together, parallel) = ((PARALLEL_WORK / 8 / l.inner).max(1), out.len() >= PARALLEL_WORK / 4);
+    // Nobody asks ahead for a task's first row, so many rows are together where there are many.
+    let task = (PARALLEL_WORK / 8).max(out.len() / TASKS);
+    let (together, parallel) = ((task / l.inner).max(1), out.len() >= PARALLEL_WORK / 4);
     let stream = size_of_val(out) >= copy::STREAM_BYTES;
     for_chunks(out, together * l.inner, 1, parallel, |(t, mut out)| {
         let (mut o, mut i) = (t * together / index.len(), t * together % index.len());
@@ -173,6 +175,9 @@ pub fn select_rows<T: Copy + Send + Sync>(
     });
     if bad.into_inner() { check(index, l.n, negative) } else { Ok(()) }
 }
+
+/// About the most tasks of a look-up.
+const TASKS: usize = 64;
 
 /// Rows of `N` elements.
 fn few<T: Copy, const N: usize>(table: &[T], index: &[i64], out: &mut [T]) {
