@@ -119,7 +119,6 @@ widest!(rows, rows_body, (x: &[f32]) -> Vec<f32>);
 widest!(rows_ahead, rows_ahead_body, (x: &[f32]) -> Vec<f32>);
 widest!(add, add_body, (to: &mut [f32], x: &[f32], row: &[f32]));
 widest!(add_past, add_past_body, (to: &mut [f32], x: &[f32], row: &[f32]));
-widest!(copy_past, copy_past_body, (to: &mut [f32], x: &[f32], next: &[f32]));
 
 /// Asks for the line of a number, which need not be there.
 #[inline(always)]
@@ -243,11 +242,22 @@ fn copy_ahead(to: &mut [f32], x: &[f32], next: &[f32]) {
     to.copy_from_slice(x);
 }
 
-#[inline(always)]
-fn copy_past_body(to: &mut [f32], x: &[f32], next: &[f32]) {
-    let lines = to.as_chunks_mut::<16>().0.iter_mut().zip(x.as_chunks::<16>().0).zip(next.as_chunks::<16>().0);
-    for ((to, x), next) in lines {
-        prefetch(next.as_ptr());
-        write_past(to, *x);
+/// A copy past the caches by whole lines where that can be said (by quarters it takes half as long again), asking for a line of the next row with each.
+fn copy_past(to: &mut [f32], x: &[f32], next: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") && to.as_ptr().align_offset(64) == 0 {
+        use std::arch::x86_64::{_mm512_loadu_ps, _mm512_stream_ps};
+
+        #[target_feature(enable = "avx512f")]
+        fn lines(to: &mut [[f32; 16]], x: &[[f32; 16]], next: &[[f32; 16]]) {
+            for ((to, x), next) in to.iter_mut().zip(x).zip(next) {
+                prefetch(next.as_ptr());
+                // SAFETY: both are whole lines, and the one that is written begins as a line of memory does.
+                unsafe { _mm512_stream_ps(to.as_mut_ptr(), _mm512_loadu_ps(x.as_ptr())) };
+            }
+        }
+        // SAFETY: the machine has what the function asks for.
+        return unsafe { lines(to.as_chunks_mut().0, x.as_chunks().0, next.as_chunks().0) };
     }
+    copy_ahead(to, x, next);
 }
