@@ -8,6 +8,7 @@ use crate::Bench;
 use gradus_numerics::pages::{HUGE, advise_huge};
 use gradus_numerics::tasks::for_tasks;
 use std::hint::black_box;
+use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
 /// The side of the matrix that the sums and the product with a vector read.
@@ -72,15 +73,34 @@ pub fn run(bench: &Bench) {
     }
 }
 
-/// Numbers in memory like that of tensors: on huge pages where there are any.
-fn numbers(n: usize) -> Vec<f32> {
+/// Numbers in memory like that of tensors: on huge pages where there are any, and from the beginning of one.
+struct Numbers {
+    all: Vec<f32>,
+    skip: usize,
+}
+
+impl Deref for Numbers {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.all[self.skip..]
+    }
+}
+
+impl DerefMut for Numbers {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.all[self.skip..]
+    }
+}
+
+fn numbers(n: usize) -> Numbers {
     let mut all = Vec::<f32>::with_capacity(n + HUGE / 4);
     let room = all.spare_capacity_mut();
     let skip = room.as_ptr().align_offset(HUGE).min(HUGE / 4);
     // SAFETY: the room after the first `skip` numbers is this vector's own, and holds nothing yet.
     unsafe { advise_huge(room.as_mut_ptr().add(skip).cast(), 4 * n) };
-    all.extend((0..n).map(|i| (i % 977) as f32 * 0.01));
-    all
+    all.extend((0..skip + n).map(|i| (i % 977) as f32 * 0.01));
+    Numbers { all, skip }
 }
 
 /// What a task reads.
